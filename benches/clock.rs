@@ -1,4 +1,4 @@
-//! Messages that the clock times in a second: `cargo bench --bench clock`.
+//! Messages per second of the timing simulator: `cargo bench --bench clock`.
 
 use divan::counter::ItemsCount;
 use shardc::dtype::DType;
@@ -13,13 +13,13 @@ fn main() {
     divan::main();
 }
 
-/// An operation on blocks of a megabyte.
+/// Adds an operation on blocks of a megabyte.
 fn push(schedule: &mut Schedule, kind: OpKind, operands: &[OpId]) -> OpId {
     let extents = vec![1 << 20];
     schedule.push(Operation { kind, dtype: DType::I8, extents, step: 0, method: None, span: Span::default() }, operands)
 }
 
-/// A ring all-gather by whole shards both ways round, one message a hop.
+/// A bidirectional ring AllGather of whole shards, one hop per message.
 fn ring_gather(mesh: &Mesh) -> Schedule {
     let mut schedule = Schedule::new(mesh.clone());
     schedule.arrays.push(Array {
@@ -43,7 +43,7 @@ fn ring_gather(mesh: &Mesh) -> Schedule {
     schedule
 }
 
-/// The schedule, its machine, and how many messages there are.
+/// The schedule, its machine, and the number of messages.
 fn ring(devices: u32) -> (Schedule, Topology, u64) {
     let axis = Axis { name: "X".to_owned(), size: devices, wiring: Some(Wiring::Ring), over: None };
     let mesh = Mesh::new(vec![axis]).expect("a small mesh");
@@ -52,7 +52,7 @@ fn ring(devices: u32) -> (Schedule, Topology, u64) {
     (schedule, topology, u64::from(devices) * (u64::from(devices) - 1))
 }
 
-/// Message by message, with the load of every link.
+/// Simulates every message, with the load of every link.
 #[divan::bench(args = [8, 64, 512])]
 fn message_by_message(bencher: divan::Bencher<'_, '_>, devices: u32) {
     let (schedule, topology, messages) = ring(devices);
@@ -60,7 +60,7 @@ fn message_by_message(bencher: divan::Bencher<'_, '_>, devices: u32) {
     bencher.counter(ItemsCount::new(messages)).bench(run);
 }
 
-/// The same messages where one device stands for all.
+/// Simulates the same messages with one device representing all.
 #[divan::bench(args = [8, 64, 512])]
 fn one_device_for_all(bencher: divan::Bencher<'_, '_>, devices: u32) {
     let (schedule, topology, messages) = ring(devices);

@@ -1,4 +1,4 @@
-//! Schedules in the formats of other tools, and back: `cargo bench --bench export`.
+//! Export of schedules to other formats, and back: `cargo bench --bench export`.
 
 use divan::Bencher;
 use shardc::collective::CollectiveKind;
@@ -11,7 +11,7 @@ use shardc::schedule::Schedule;
 #[path = "../tests/common/single.rs"]
 mod single;
 
-/// The allocator of the command.
+/// The allocator of the `shardc` command.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -49,14 +49,14 @@ fn program(schedule: &Schedule) -> msccl::Program {
     msccl::build(&algorithm, "it", &msccl::Options::default()).expect("within the limits")
 }
 
-/// From a schedule to the text.
+/// From a schedule to MSCCL text.
 #[divan::bench(args = CASES)]
 fn write_msccl(bencher: Bencher<'_, '_>, case: &str) {
     let schedule = schedule(case);
     bencher.bench(|| msccl::write(&program(&schedule), &msccl::Options::default()));
 }
 
-/// From the text to the proof.
+/// From MSCCL text to the proof.
 #[divan::bench(args = CASES)]
 fn prove_msccl(bencher: Bencher<'_, '_>, case: &str) {
     let text = msccl::write(&program(&schedule(case)), &msccl::Options::default());
@@ -66,7 +66,7 @@ fn prove_msccl(bencher: Bencher<'_, '_>, case: &str) {
     });
 }
 
-/// The same of MSCCL++.
+/// From a schedule to MSCCL++ text.
 #[divan::bench(args = CASES)]
 fn write_mscclpp(bencher: Bencher<'_, '_>, case: &str) {
     let schedule = schedule(case);
@@ -74,7 +74,7 @@ fn write_mscclpp(bencher: Bencher<'_, '_>, case: &str) {
     bencher.bench(|| mscclpp::write(&plan(&schedule)));
 }
 
-/// From the text to the proof.
+/// From MSCCL++ text to the proof.
 #[divan::bench(args = CASES)]
 fn prove_mscclpp(bencher: Bencher<'_, '_>, case: &str) {
     let algorithm = ranks::algorithm(&schedule(case)).expect("a collective");

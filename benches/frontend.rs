@@ -1,5 +1,5 @@
-//! Statements that are read and checked in a second, hostile texts, and small programs up to their schedule:
-//! `cargo bench --bench frontend`.
+//! Statements parsed and checked per second, adversarial inputs, and the compilation of small programs: `cargo bench
+//! --bench frontend`.
 
 use divan::Bencher;
 use divan::counter::{BytesCount, ItemsCount};
@@ -9,7 +9,7 @@ use shardc::lower;
 use shardc::syntax;
 use std::fmt::Write;
 
-/// The allocator of the command.
+/// The allocator of the `shardc` command.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -17,7 +17,7 @@ fn main() {
     divan::main();
 }
 
-/// A program of so many statements: inputs, products, sums and moves that build on each other.
+/// A program with this number of statements: inputs, products, sums and moves that depend on each other.
 fn program(statements: usize) -> String {
     let mut text = "mesh {X: 4, Y: 2} on tpu_v5e\ndims {I: 64, J: 64, K: 64}\n".to_owned();
     for n in 0..statements.saturating_sub(2) / 5 {
@@ -33,7 +33,7 @@ fn program(statements: usize) -> String {
     text
 }
 
-/// A chain of elementwise statements: every one is used by the next.
+/// A chain of elementwise statements, each using the previous one.
 fn chain(statements: usize) -> String {
     let mut text = "mesh {X: 4, Y: 2} on tpu_v5e\ndims {I: 64, J: 64}\nA0: f32[I_X, J]\n".to_owned();
     for n in 1..statements.saturating_sub(2) {
@@ -75,7 +75,7 @@ fn format(bencher: Bencher<'_, '_>, statements: usize) {
     bencher.counter(ItemsCount::new(statements)).bench(|| syntax::format(&text));
 }
 
-/// Texts that are made to take long. They are refused, or read, in no more time than their length asks for.
+/// Adversarial inputs. Each is refused or parsed in time proportional to its length.
 const HOSTILE: [&str; 8] =
     ["nested", "unclosed", "minus signs", "long line", "long sum", "open lines", "comments", "one name"];
 
@@ -99,13 +99,13 @@ fn hostile_texts(bencher: Bencher<'_, '_>, kind: &str) {
     bencher.counter(BytesCount::new(text.len())).bench(|| compiler::check(&text));
 }
 
-/// Reads, checks, plans and lowers; the proof is another matter.
+/// Parses, checks, plans and lowers a program, without the proof.
 #[divan::bench(args = ["megatron_mlp", "attention"])]
 fn to_schedule(bencher: Bencher<'_, '_>, example: &str) {
     lowered(bencher, example, CostModel::Exact);
 }
 
-/// The same, planned by the closed forms of the book.
+/// The same with the book's closed forms as cost model.
 #[divan::bench(args = ["megatron_mlp", "attention"])]
 fn to_schedule_by_the_book(bencher: Bencher<'_, '_>, example: &str) {
     lowered(bencher, example, CostModel::Book);

@@ -1,4 +1,4 @@
-//! How the time of lowering, proof and clock grows with the devices, as tables: `cargo bench --bench growth`.
+//! Time of lowering, proof and simulation for growing numbers of devices, as tables: `cargo bench --bench growth`.
 #![allow(clippy::print_stdout)]
 
 mod common;
@@ -11,19 +11,19 @@ use shardc::topology::Topology;
 use shardc::units::show_seconds;
 use std::time::Instant;
 
-/// The allocator of the command.
+/// The allocator of the `shardc` command.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() {
-    // First, as memory counts the most that the process has had so far.
+    // Runs first, because the memory figure is the peak of the process so far.
     limits();
     for (title, wiring, kind, sizes) in FAMILIES {
         family(title, wiring, kind, sizes);
     }
 }
 
-/// A heading, a wiring, a collective, and machines that grow.
+/// A heading, a wiring, a collective, and machines of increasing size.
 type Family = (&'static str, &'static str, &'static str, &'static [&'static [u64]]);
 
 const LENGTHS: &[&[u64]] = &[&[16], &[32], &[64], &[128], &[256], &[512], &[1024]];
@@ -37,7 +37,7 @@ const FAMILIES: [Family; 5] = [
     ("AllToAll on square tori", "ring", "AllToAll", SQUARES),
 ];
 
-/// The result, and the least of up to five times that it takes, in seconds. What takes long is done once.
+/// Runs up to five times. Returns the result and the minimum time in seconds. Long runs are done once.
 fn least<T>(run: impl Fn() -> T) -> (T, f64) {
     let mut best: Option<(T, f64)> = None;
     for _ in 0..5 {
@@ -54,9 +54,9 @@ fn least<T>(run: impl Fn() -> T) -> (T, f64) {
     best.expect("it ran")
 }
 
-/// What is asked for, beside what it takes.
+/// Prints the limits and the measured values.
 fn limits() {
-    println!("## Limits\n\n| what | at most | takes |\n| --- | ---: | ---: |");
+    println!("## Limits\n\n| task | limit | measured |\n| --- | ---: | ---: |");
     let whole = |sizes: &[u64], kind: &str| {
         let planned = planned(sizes, "ring", kind);
         least(|| {
@@ -74,7 +74,7 @@ fn limits() {
     println!("| AllReduce on a ring of 128: chosen and proven | 10 ms | {} |", show_seconds(seconds));
 }
 
-/// The most memory that the process had so far, where the system tells.
+/// Peak memory of the process so far, if the system reports it.
 fn most_memory() -> Option<String> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
@@ -82,7 +82,8 @@ fn most_memory() -> Option<String> {
     Some(format!("{} MB", kib * 1024 / 1_000_000))
 }
 
-/// Its operations, how many devices stand for all, and the time of each stage; `x` is that of all over the row before.
+/// Prints operations, followed devices, and the time of each stage; `x` is the growth of the total over the previous
+/// row.
 fn family(title: &str, wiring: &str, kind: &str, machines: &[&[u64]]) {
     println!("\n## {title}\n\n| devices | operations | followed | lowered | proven | timed | all | x |");
     println!("| ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |");

@@ -1,7 +1,7 @@
-//! Large meshes, where one device stands for all: `cargo bench --bench symmetry`.
+//! Large meshes, where one device represents all: `cargo bench --bench symmetry`.
 //!
-//! Each line lowers, proves and times one collective from its plan; memory is counted as well. The clock by itself
-//! is compared with the run over all devices, and growth goes by doublings of the ring.
+//! Each benchmark lowers, proves and times one collective from its plan, and counts memory. The simulator alone is
+//! also compared with the run over all devices. Ring sizes double from row to row.
 
 mod common;
 
@@ -17,7 +17,7 @@ fn main() {
     divan::main();
 }
 
-/// A mesh of rings, and a collective over all of it.
+/// A mesh of rings, and a collective over all of its axes.
 #[derive(Clone, Copy)]
 struct Case {
     name: &'static str,
@@ -61,7 +61,7 @@ fn timed(bencher: Bencher<'_, '_>, case: Case) {
     bencher.bench_local(|| clock::run(&schedule, &planned.1).expect("a time"));
 }
 
-/// What the symmetry is worth: the same schedule followed and timed on all devices.
+/// The benefit of symmetry: the same schedule proven and timed on all devices.
 #[divan::bench(args = [8, 16, 32, 64], sample_count = 5, sample_size = 1)]
 fn all_reduce_on_all_devices(bencher: Bencher<'_, '_>, devices: u64) {
     let planned = planned(&[devices], "ring", "AllReduce");

@@ -1,7 +1,9 @@
-//! What simulating costs beside the arithmetic itself: `A[I, J_X] * B[J_X, K] -> C[I, K_X]` on eight devices against one
-//! product of the whole matrices, f32, with the same number of threads. Inputs are there before, nothing is compared.
+//! Overhead of the numeric simulation: `A[I, J_X] * B[J_X, K] -> C[I, K_X]` on eight devices, compared with a single
+//! product of the whole matrices, in f32 and with the same number of threads. Inputs are prepared before; results are
+//! not compared.
 //!
-//! The first lines compare the two in turns, so that both see the same machine; divan's table follows.
+//! The first lines of output alternate between the two, so that both run under the same conditions. Divan's table
+//! follows.
 
 use shardc::compiler::{self, Options};
 use shardc::schedule::{ArrayId, Schedule};
@@ -11,7 +13,7 @@ use std::num::NonZero;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The allocator of the command.
+/// The allocator of the `shardc` command.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -26,13 +28,13 @@ A: f32[I, J_X]
 B: f32[J_X, K]
 A * B -> C[I, K_X]";
 
-/// What the compiler makes of the program, by its own choice of method or by another.
+/// The compiled schedule, with the default method or another one.
 fn schedule(using: &str) -> Schedule {
     let program = compiler::check(&format!("{PROGRAM}{using}\n")).0.expect("a right program");
     compiler::compile(&program, &Options::default()).expect("it compiles").schedule
 }
 
-/// One product of the whole matrices; each thread has a share of the rows.
+/// One product of the whole matrices; each thread computes a share of the rows.
 fn dense(a: &[f32], b: &[f32], c: &mut [f32]) {
     let threads = thread::available_parallelism().map_or(1, NonZero::get);
     let share = SIZE.div_ceil(threads) * SIZE;
@@ -43,19 +45,19 @@ fn dense(a: &[f32], b: &[f32], c: &mut [f32]) {
     });
 }
 
-/// Some rows of the product.
+/// Computes some rows of the product.
 #[expect(unsafe_code, reason = "the reference is the library itself")]
 fn rows(a: &[f32], b: &[f32], c: &mut [f32]) {
     let row = isize::try_from(SIZE).expect("small");
     assert!(a.len() == c.len() && a.len().is_multiple_of(SIZE) && b.len() == SIZE * SIZE);
     let m = a.len() / SIZE;
-    // SAFETY: a and c have m rows of SIZE, b has SIZE, and c is borrowed alone.
+    // SAFETY: a and c have m rows of SIZE elements, b has SIZE rows, and c is borrowed exclusively.
     unsafe {
         matrixmultiply::sgemm(m, SIZE, SIZE, 1.0, a.as_ptr(), row, 1, b.as_ptr(), row, 1, 0.0, c.as_mut_ptr(), row, 1);
     }
 }
 
-/// Schedule, inputs, and the two factors as plain lists.
+/// The schedule, its inputs, and the two factors as plain vectors.
 fn setup(using: &str) -> (Schedule, Inputs, [Vec<f32>; 2]) {
     let schedule = schedule(using);
     let inputs = inputs(&schedule, 0).expect("it fits");
@@ -83,7 +85,7 @@ fn compare(using: &str) {
         whole.push(time(|| dense(&a, &b, black_box(&mut c))));
         simulated.push(time(|| drop(black_box(run(&schedule, &inputs).expect("it runs")))));
     }
-    // The first round warms up.
+    // The first round is a warm-up.
     let [whole, simulated] = [whole, simulated].map(|times| median(times[1..].to_vec()));
     let ratio = simulated.as_secs_f64() / whole.as_secs_f64();
     let method = if using.is_empty() { "by default" } else { using.trim() };

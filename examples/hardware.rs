@@ -9,7 +9,7 @@ use shardc::units::{Bytes, Rate};
 use std::error::Error;
 use std::iter::successors;
 
-/// The profile of a small machine. Figures have a unit, or are in base units: a second, a byte, an operation.
+/// The profile of a small machine. Figures without a unit are in base units: seconds, bytes, operations.
 const PROFILE: &str = r#"
 name = "bench"
 bf16_flops = 100e12
@@ -35,7 +35,7 @@ pub(crate) fn main() -> Result<(), Box<dyn Error>> {
         let doublings = successors(Some(2e-6), |time| Some(2.0 * time)).take_while(|time| *time <= before);
         let bar: String = doublings.map(|_| '#').collect();
         println!("{:>10} {:>8.1} us {:>8.1} us   {bar}", Bytes(rows * ROW).to_string(), before * 1e6, after * 1e6);
-        // Small arrays wait for the latency of the links, large ones for their bandwidth.
+        // Small arrays are latency-bound, large ones bandwidth-bound.
         assert!(after <= before && before <= 4.0 * after);
     }
     Ok(())
@@ -54,7 +54,7 @@ fn time(hardware: &Hardware, rows: u64) -> Result<f64, Box<dyn Error>> {
     let (program, diagnostics) = compiler::check(&source);
     let program = program.ok_or(diagnostics)?;
 
-    // The program names no hardware; it is given here.
+    // The program names no hardware, so the options provide it.
     let options = Options { hardware: Some(hardware.clone()), ..Options::default() };
     let topology = compiler::machine(&program, &options)?;
     let plan = compiler::plan(&program, &topology, &options)?;

@@ -1,4 +1,4 @@
-//! Compares layouts of one product: how long each takes, and how many bytes a device receives.
+//! Compares layouts of one product: the time of each, and the bytes that a device receives.
 //!
 //! `cargo run --example layouts`
 #![expect(clippy::print_stdout, reason = "examples print what they find")]
@@ -8,7 +8,7 @@ use shardc::plan::Plan;
 use shardc::topology::Topology;
 use std::error::Error;
 
-/// Where the axis X of the mesh is, on `A`, on `W`, and what the book would call it.
+/// Layouts of `A` and `W` on mesh axis X, and their name in the book.
 const LAYOUTS: [[&str; 3]; 2] = [["B_X, D", "D, F", "data parallel"], ["B, D", "D, F_X", "tensor parallel"]];
 
 pub(crate) fn main() -> Result<(), Box<dyn Error>> {
@@ -18,7 +18,8 @@ pub(crate) fn main() -> Result<(), Box<dyn Error>> {
             let (topology, plan) = planned(&product(batch, a, w))?;
             let totals = plan.totals();
             let (time, received) = (topology.scale.show(totals.time()), totals.received().to_string());
-            // With few rows the weights take the time: it is faster to move A too, so that each device reads a part of W.
+            // With few rows, the weights dominate the time: it is faster to move A, too, so that each device reads a
+            // part of W.
             let moves: Vec<String> =
                 plan.ids().filter(|id| plan.communicates(*id)).map(|id| plan.op_name(id)).collect();
             println!("{batch:>6}  {name:<16} {time:>10} {received:>10}  {}", moves.join(", "));
@@ -27,7 +28,7 @@ pub(crate) fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// `C = A * W` with its operands in these layouts, and the result whole on every device.
+/// `C = A * W` with its operands in these layouts, and the result replicated on all devices.
 fn product(batch: u64, a: &str, w: &str) -> String {
     format!(
         "mesh {{X: 4 ring}} on tpu_v5e
@@ -38,8 +39,8 @@ fn product(batch: u64, a: &str, w: &str) -> String {
     )
 }
 
-/// The machine of a program and its plan. That is enough for a comparison; `compiler::compile` makes and proves the
-/// schedule as well.
+/// The machine of a program and its plan, which suffice for a comparison. `compiler::compile` also creates and proves
+/// the schedule.
 fn planned(source: &str) -> Result<(Topology, Plan), Box<dyn Error>> {
     let (program, diagnostics) = compiler::check(source);
     let program = program.ok_or(diagnostics)?;

@@ -7,8 +7,8 @@ use shardc::compiler::{self, Options};
 use shardc::sim::clock;
 use std::error::Error;
 
-/// A tensor-parallel MLP. `Win` is sharded by columns and `Wout` by rows, so that only the last product needs its
-/// partial sums combined.
+/// A tensor-parallel MLP. `Win` is sharded by columns and `Wout` by rows, so that only the partial sums of the last
+/// product must be combined.
 const SOURCE: &str = "
 mesh {Y: 8 ring} on tpu_v5e
 dims {B: 1024, D: 4096, F: 16384}
@@ -22,11 +22,12 @@ Out[B, D] = relu(T) * Wout
 ";
 
 pub(crate) fn main() -> Result<(), Box<dyn Error>> {
-    // All mistakes are reported at once; there is a program if none of them is an error.
+    // All errors are reported at once. The program is `None` if there are any.
     let (program, diagnostics) = compiler::check(SOURCE);
     let program = program.ok_or(diagnostics)?;
 
-    // The plan says what moves. The schedule says what each device does, and has been proven to compute the program.
+    // The plan lists the communication. The schedule lists the operations of each device; it is proven to compute the
+    // program.
     let compiled = compiler::compile(&program, &Options::default())?;
     let (plan, scale) = (&compiled.plan, compiled.topology.scale);
     assert_eq!(compiled.proof.devices, 8);
@@ -38,7 +39,8 @@ pub(crate) fn main() -> Result<(), Box<dyn Error>> {
         println!("{:<28} {:<16} {time:>10} {received:>10}", plan.op_name(id), plan.array(id));
     }
 
-    // The plan adds up its steps. The clock runs the whole schedule on the simulated links, where steps may overlap.
+    // The plan adds up the times of its steps. The simulator runs the whole schedule on the links, where steps may
+    // overlap.
     let timing = clock::run(&compiled.schedule, &compiled.topology)?;
     println!("\nsteps one by one {}, schedule {}", scale.show(plan.totals().time()), scale.show(timing.makespan));
     Ok(())

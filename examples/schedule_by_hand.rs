@@ -1,7 +1,7 @@
-//! Makes a schedule by hand, proves it, times it, and runs it on numbers.
+//! Builds a schedule by hand, proves it, times it, and runs it on numbers.
 //!
-//! Each of four devices in a ring holds partial sums of an array. Three times every device passes on the sums that it
-//! received last, and adds those that it receives: at the end all devices hold the whole sum.
+//! Each of four devices in a ring holds partial sums of an array. In three steps, every device forwards the sums that
+//! it received last, and adds those that it receives. At the end all devices hold the complete sum.
 //!
 //! `cargo run --example schedule_by_hand`
 #![expect(clippy::print_stdout, reason = "examples print what they find")]
@@ -21,11 +21,11 @@ const DEVICES: u32 = 4;
 pub(crate) fn main() -> Result<(), Box<dyn Error>> {
     let schedule = all_reduce(DEVICES - 1);
 
-    // The proof follows the contributions to each element, so that it holds for any data.
+    // The proof tracks the contributions to each element, so it holds for any data.
     let proof = proof::prove(&schedule)?;
     println!("proven on {} devices, {} operations", proof.devices, proof.operations);
 
-    // With a step less every device lacks the contribution of one other.
+    // With one step less, every device lacks the contribution of one other.
     let flaw = proof::prove(&all_reduce(DEVICES - 2)).expect_err("a contribution is missing");
     println!("one step less: {flaw}");
 
@@ -34,7 +34,7 @@ pub(crate) fn main() -> Result<(), Box<dyn Error>> {
     let timing = clock::run(&schedule, &topology)?;
     println!("it takes {}", topology.scale.show(timing.makespan));
 
-    // The same operations on numbers, compared with the computation without a mesh.
+    // Runs the same operations on numbers, and compares with the computation without a mesh.
     let inputs = values::inputs(&schedule, 42)?;
     let run = values::run(&schedule, &inputs)?;
     let dense = values::dense(&schedule, &inputs)?;
@@ -50,7 +50,7 @@ fn all_reduce(steps: u32) -> Schedule {
     let ring = Axis { name: "X".to_owned(), size: DEVICES, wiring: Some(Wiring::Ring), over: None };
     let mut schedule = Schedule::new(Mesh::new(vec![ring]).expect("one axis"));
 
-    // What is computed: an array of 8 by 16, given from outside.
+    // The computation: an input array of 8 by 16.
     schedule.arrays.push(Array {
         name: "A".to_owned(),
         dtype: DType::I32,
@@ -63,18 +63,18 @@ fn all_reduce(steps: u32) -> Schedule {
     let whole = Sharding::replicated(2);
     let partial = Sharding { open: AxisSet::one(x), ..whole.clone() };
 
-    // What the devices do: one list of operations for all of them.
+    // The operations: one list for all devices.
     let mut builder = Builder::new(&mut schedule, 0, Span::default());
     let own = builder.input(array, partial);
     let (mut sum, mut passed) = (own, own);
     for _ in 0..steps {
-        // Each device receives from the one before it, over one link.
+        // Each device receives from the previous one, over one link.
         let sources = Sources::Shift { axes: Axes::one(x), by: -1, wrap: true };
         passed = builder.shuffle(passed, sources, Route::Hops(1));
         sum = builder.add(&[sum, passed], Operator::Sum);
     }
 
-    // What it claims: every device ends with all of the array.
+    // The claim: at the end every device holds the whole array.
     schedule.outputs.push(Output { value: sum, array, sharding: whole });
     schedule
 }

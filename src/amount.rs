@@ -1,8 +1,8 @@
-//! Amounts with units as a person writes them: `500us`, `2.5 GiB`, `4e12`.
+//! Amounts with units: `500us`, `2.5 GiB`, `4e12`.
 //!
-//! They are read as decimals and never pass through binary fractions, so what is written is what is counted with.
+//! They are parsed as decimals, without binary fractions, so they are exact.
 
-/// A unit and how many of the base unit it is.
+/// A unit and its size in base units.
 pub(crate) type Unit = (&'static str, u128);
 
 /// Units of time, in picoseconds.
@@ -22,7 +22,7 @@ pub(crate) const BYTES: [Unit; 9] = [
     ("TiB", 1 << 40),
 ];
 
-/// An amount in the base unit. `None` if the text has none of the units, or is not a whole number of the base unit.
+/// Parses an amount to base units. `None` if the unit is unknown, or the amount is not a whole number of base units.
 pub(crate) fn read(text: &str, units: &[Unit]) -> Option<u128> {
     let text = text.trim();
     // The longest unit that fits: `GB` before `B`. An exponent is no unit, for no unit is a lone `e`.
@@ -31,7 +31,7 @@ pub(crate) fn read(text: &str, units: &[Unit]) -> Option<u128> {
     scaled(number.trim_end(), *factor)
 }
 
-/// A decimal number times a factor; `None` if that is not a whole number below 2^100.
+/// A decimal number times a factor; `None` if the result is not a whole number below 2^100.
 pub(crate) fn scaled(number: &str, factor: u128) -> Option<u128> {
     const MOST: u128 = 1 << 100;
     let number = number.replace('_', "");
@@ -54,7 +54,7 @@ pub(crate) fn scaled(number: &str, factor: u128) -> Option<u128> {
     (value < MOST).then_some(value)
 }
 
-/// An amount in the largest unit of which it is a whole number: `1us`.
+/// Formats an amount in the largest unit of which it is a whole number: `1us`.
 pub(crate) fn exact(value: u64, units: &[Unit]) -> String {
     let whole = units.iter().filter(|(_, factor)| u128::from(value).is_multiple_of(*factor));
     let (unit, factor) = whole.max_by_key(|(_, factor)| *factor).copied().unwrap_or(("", 1));

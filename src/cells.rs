@@ -1,29 +1,29 @@
-//! What two shardings of an array cut it into together, and which device has which of these cells.
+//! Cells: the common refinement of two shardings of an array, and the devices that hold each cell.
 //!
-//! Both cut each dim evenly, so cells of equal size are enough: along each dim the least number that both numbers of blocks divide. Each cell lies in one
-//! block before a move and in one after it.
+//! Both shardings split each dim evenly, so cells have equal size: along each dim their number is the least common multiple
+//! of the two numbers of shards. Each cell lies in one block before a move and in one after it.
 
 use crate::mesh::{Axes, DeviceId, Mesh};
 use crate::units::gcd;
 use std::ops::Range;
 
-/// Which cells the blocks of each device of a group consist of, before a move and after it.
+/// The cells in the blocks of the devices of a group, before and after a move.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cells {
-    /// How many there are along each dim, over all devices of a group.
+    /// Number of cells along each dim, over all devices of a group.
     pub along: Vec<u64>,
-    /// Those of the blocks before the move.
+    /// Cells of the blocks before the move.
     pub before: Blocks,
-    /// Those of the blocks after it.
+    /// Cells of the blocks after the move.
     pub after: Blocks,
 }
 
-/// The cells of the blocks of a sharding.
+/// The cells in the blocks of a sharding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Blocks {
-    /// How many of them a block has along each dim.
+    /// Number of cells of a block along each dim.
     pub cells: Vec<u64>,
-    /// For each device by rank, which cell is the first of its block along each dim.
+    /// First cell of the block of each device, by rank, along each dim.
     first: Vec<Vec<u64>>,
 }
 
@@ -37,13 +37,13 @@ impl Blocks {
         Blocks { first: (0..axes.group_size(mesh)).map(first).collect(), cells }
     }
 
-    /// Which cells of a dim the block of a device has.
+    /// The range of cells of a dim in the block of a device.
     fn range(&self, device: usize, dim: usize) -> Range<u64> {
         let first = self.first[device][dim];
         first..first + self.cells[dim]
     }
 
-    /// The place of a cell in the block of a device; `None` where it is not in it.
+    /// Position of a cell in the block of a device; `None` if it is not in the block.
     pub fn place(&self, device: usize, cell: &[u64]) -> Option<Vec<u64>> {
         let within = cell.iter().zip(&self.first[device]).zip(&self.cells);
         within.map(|((at, first), count)| at.checked_sub(*first).filter(|place| place < count)).collect()
@@ -56,7 +56,7 @@ impl Blocks {
 }
 
 impl Cells {
-    /// Of a move from the axes on each dim before it to those after it, in groups that `axes` span, numbered by rank.
+    /// Cells of a move between the axes of each dim before and after it, in the groups of `axes`, numbered by rank.
     pub fn new(mesh: &Mesh, axes: Axes, before: &[Axes], after: &[Axes]) -> Cells {
         let common = |(before, after): (&Axes, &Axes)| {
             let [before, after] = [before, after].map(|axes| axes.group_size(mesh));
@@ -67,22 +67,22 @@ impl Cells {
         Cells { before: blocks(before), after: blocks(after), along }
     }
 
-    /// How many devices a group has.
+    /// Number of devices of a group.
     pub fn devices(&self) -> usize {
         self.before.first.len()
     }
 
-    /// How many cells there are.
+    /// Number of cells.
     pub fn count(&self) -> u64 {
         self.along.iter().product()
     }
 
-    /// Into how many of them the block of a device is cut before the move.
+    /// Number of cells in the block of a device before the move.
     pub fn in_block(&self) -> u64 {
         self.before.cells.iter().product()
     }
 
-    /// How many cells a device lacks of its block after the move.
+    /// Number of cells of its new block that a device lacks before the move.
     pub fn missing(&self, device: usize) -> u64 {
         let kept = (0..self.along.len()).map(|dim| {
             let [before, after] = [&self.before, &self.after].map(|blocks| blocks.range(device, dim));
@@ -91,7 +91,7 @@ impl Cells {
         self.after.cells.iter().product::<u64>() - kept.product::<u64>()
     }
 
-    /// Where a cell is along each dim, by its number.
+    /// Index of a cell along each dim, by its number.
     pub fn cell(&self, number: u64) -> Vec<u64> {
         let mut rest = number;
         let mut cell: Vec<u64> = self.along.iter().rev().map(|count| (rest % count, rest /= count).0).collect();

@@ -1,30 +1,29 @@
-//! Which characters a text may hold that is read: programs, schedules and hardware profiles.
+//! Permitted characters of programs, schedules and hardware profiles.
 //!
-//! A control character cannot be seen, and a bidirectional mark makes a line read differently from what it means. A
-//! carriage return alone ends a line in some editors and not here, so that a comment would swallow what seems to be the
-//! next line. None of them has a use in such texts.
+//! Control characters are invisible, and bidirectional marks make a line misleading. A lone carriage return ends a line in
+//! some editors but not in this language, so a comment would swallow the next line. All of these are rejected.
 
 use crate::escape::{is_bidirectional, is_steering};
 use crate::span::Span;
 use miette::{Diagnostic, SourceSpan};
 use thiserror::Error;
 
-/// A character that cannot stand in a text.
+/// A character that is not permitted.
 #[derive(Clone, Debug, PartialEq, Eq, Error, Diagnostic)]
 #[error("unexpected {what}")]
 #[diagnostic(code("control-character"))]
 pub struct ControlCharacter {
-    /// The kind of character and which one: `control character U+001B`.
+    /// Kind and code of the character: `control character U+001B`.
     pub what: String,
-    /// Its place.
+    /// Its location.
     #[label(primary, "this character")]
     pub at: SourceSpan,
-    /// What to do.
+    /// Suggestion.
     #[help]
     pub help: &'static str,
 }
 
-/// Looks for the first character that cannot stand in a text. Tabs, line feeds and `CRLF` can.
+/// Finds the first character that is not permitted. Tabs, line feeds and `CRLF` are.
 ///
 /// # Errors
 /// If there is one.
@@ -39,18 +38,15 @@ pub fn check(text: &str) -> Result<(), ControlCharacter> {
     let (what, help) = match c {
         '\r' => ("carriage return without a line feed".to_owned(), "end lines with LF or CRLF"),
         '\u{2028}' | '\u{2029}' => (format!("line separator {code}"), "end lines with LF or CRLF"),
-        c if is_bidirectional(c) => (
-            format!("bidirectional mark {code}"),
-            "remove it: it can make the text around it read differently from what it means",
-        ),
-        _ => {
-            (format!("control character {code}"), "remove it; a text has no control characters but tabs and line ends")
+        c if is_bidirectional(c) => {
+            (format!("bidirectional mark {code}"), "remove it; it can make the surrounding text misleading")
         }
+        _ => (format!("control character {code}"), "remove it; only tabs and line ends are allowed"),
     };
     Err(ControlCharacter { what, at: Span::new(at, at + c.len_utf8()).into(), help })
 }
 
-/// Whether a name is a letter, then letters, digits and `_`, as axes and networks are called.
+/// Whether a name is a letter followed by letters, digits and `_`, as required for axes and networks.
 pub(crate) fn is_word(name: &str) -> bool {
     name.starts_with(|letter: char| letter.is_ascii_alphabetic())
         && name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_')

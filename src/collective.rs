@@ -1,4 +1,4 @@
-//! The moves between layouts: what each does to a sharding, and the bytes it must bring to a device.
+//! Moves between layouts: their effect on a sharding, and the bytes they bring to a device.
 
 use crate::cells::Cells;
 use crate::layout::{Layout, Sharding};
@@ -6,70 +6,70 @@ use crate::mesh::{Axes, AxisSet, Mesh};
 use crate::operator::Operator;
 use crate::units::Bytes;
 
-/// One collective over the whole mesh, or the free local slice: an edge between two shardings of one array.
+/// A collective over the whole mesh, or a free local slice: an edge between two shardings of one array.
 ///
-/// `dim` counts the dims of the array. Gathers remove suffixes of the axes on a dim; what is added to a dim becomes
-/// its minor-most axes: so pieces stay contiguous.
+/// `dim` is an index into the dims of the array. Gathers remove suffixes of the axes of a dim, and new axes become its
+/// minor-most ones, so shards stay contiguous.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Collective {
-    /// Removes the axes from the dims they stand on: `A[I_X, J] -> A[I, J]`.
+    /// Removes axes from their dims: `A[I_X, J] -> A[I, J]`.
     AllGather {
-        /// Together a suffix of every dim that has one of them.
+        /// The axes; a suffix of every dim that they shard.
         axes: AxisSet,
     },
-    /// Combines the pieces of an open sum and keeps one part: `C[I, K]{U_X} -> C[I_X, K]`; over several axes the part
-    /// may be one of several dims, `C[I, K]{U_XY} -> C[I_X, K_Y]`.
+    /// Combines partial results and keeps one shard: `C[I, K]{U_X} -> C[I_X, K]`, or with several axes and dims,
+    /// `C[I, K]{U_XY} -> C[I_X, K_Y]`.
     ReduceScatter {
-        /// What each dim of the array gets, in the order in which it is appended.
+        /// The axes appended to each dim, in order.
         dims: Vec<Axes>,
     },
-    /// Combines the pieces of an open sum: `C[I, K]{U_X} -> C[I, K]`.
+    /// Combines partial results: `C[I, K]{U_X} -> C[I, K]`.
     AllReduce {
         /// The axes removed from the open sum.
         axes: AxisSet,
     },
-    /// Moves axes from one dim to another: `A[I_X, J] -> A[I, J_X]`. Axes that leave two dims take two of these.
+    /// Moves axes from one dim to another: `A[I_X, J] -> A[I, J_X]`. Axes of two dims need two of these.
     AllToAll {
-        /// Together a suffix of the axes on `from`; in the order in which they are appended to `to`.
+        /// The axes, a suffix of the axes on `from`, in the order in which they are appended to `to`.
         axes: Axes,
-        /// The dim that loses them.
+        /// The source dim.
         from: usize,
-        /// The dim that gets them.
+        /// The target dim.
         to: usize,
     },
-    /// Moves whole shards between devices: `A[I_XY] -> A[I_YX]`, `A[I_X] -> A[I_Y]`; the local extents stay.
+    /// Moves whole shards between devices: `A[I_XY] -> A[I_YX]`, `A[I_X] -> A[I_Y]`. Local extents stay the same.
     Permute {
-        /// The sharding after it, equal in its open sum.
+        /// The resulting sharding, with the same open sum.
         to: Sharding,
     },
-    /// Brings every block to whom it belongs by the best ways, from any layout to any other with the same open sum:
-    /// `A[I_X, J_Y] -> A[I_Y, J_X]`. One routing in place of a chain of other moves.
+    /// Sends every block to the devices that need it, along routes chosen for the links:
+    /// `A[I_X, J_Y] -> A[I_Y, J_X]`. Replaces a chain of other moves with the same open sum.
     Reshard {
-        /// The sharding after it, equal in its open sum.
+        /// The resulting sharding, with the same open sum.
         to: Sharding,
-        /// A chain of other moves that does the same, for those who know no other.
+        /// An equivalent chain of other moves, for exports.
         by: Vec<Collective>,
     },
-    /// The first device along the axes gives what it has to the others: `A[I]{ROOT_X} -> A[I]`.
+    /// Sends the block of the first device along the axes to the others: `A[I]{ROOT_X} -> A[I]`.
     Broadcast {
-        /// The axes removed from those along which only the first device has it.
+        /// The axes removed from the open `Root`.
         axes: AxisSet,
     },
-    /// Each device keeps a part of what it has: `A[I, J] -> A[I_X, J]`. No communication.
+    /// Keeps a part of a dim on each device: `A[I, J] -> A[I_X, J]`. No communication.
     Slice {
-        /// In the order in which they are appended to the dim.
+        /// The axes, in the order in which they are appended to the dim.
         axes: Axes,
-        /// The dim that is sharded then.
+        /// The dim to shard.
         dim: usize,
     },
-    /// The first device along the axes keeps what it has, the others get zeros: `A[I] -> A[I]{U_X}`. No communication.
+    /// Keeps the block on the first device along the axes, with zeros on the others: `A[I] -> A[I]{U_X}`. No communication.
     Open {
         /// The axes added to the open sum.
         axes: AxisSet,
     },
 }
 
-/// The kinds, without what they are applied to.
+/// The kind of a collective, without its arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CollectiveKind {
     /// See [`Collective::AllGather`].
@@ -108,7 +108,7 @@ impl CollectiveKind {
         }
     }
 
-    /// Whether devices send something: a slice and an opened sum are made by each by itself.
+    /// Whether devices send messages; slices and opened sums are local.
     pub fn sends(self) -> bool {
         match self {
             CollectiveKind::AllGather
@@ -123,7 +123,7 @@ impl CollectiveKind {
     }
 }
 
-/// All axes of some lists.
+/// The union of the axes of some lists.
 fn all_of(dims: &[Axes]) -> AxisSet {
     dims.iter().fold(AxisSet::NONE, |all, axes| all.union(axes.set()))
 }
@@ -134,13 +134,13 @@ fn items(axes: Axes, mesh: &Mesh) -> String {
 }
 
 impl Collective {
-    /// A ReduceScatter onto one dim of an array of this rank: `axes` are appended to `dim`.
+    /// A ReduceScatter onto one dim of an array with this rank: `axes` are appended to `dim`.
     pub fn reduce_scatter(axes: Axes, dim: usize, rank: usize) -> Collective {
         let on = |place| if place == dim { axes } else { Axes::NONE };
         Collective::ReduceScatter { dims: (0..rank).map(on).collect() }
     }
 
-    /// Which of the kinds it is.
+    /// The kind.
     pub fn kind(&self) -> CollectiveKind {
         match self {
             Collective::AllGather { .. } => CollectiveKind::AllGather,
@@ -155,9 +155,9 @@ impl Collective {
         }
     }
 
-    /// The axes along which devices exchange something; for a permute of `from`, those whose place changes.
+    /// The axes along which devices exchange data; for a permute of `from`, those whose position changes.
     ///
-    /// Where a dim keeps an axis with as many pieces between neighbours as before, the coordinate along it stays.
+    /// A dim that keeps an axis with the same number of shards between neighbours keeps the coordinate along it.
     pub fn axes(&self, from: &Sharding, mesh: &Mesh) -> AxisSet {
         match self {
             Collective::AllGather { axes }
@@ -177,7 +177,7 @@ impl Collective {
         }
     }
 
-    /// The sharding after it; `None` where it cannot be applied to `from`.
+    /// The resulting sharding; `None` if the collective does not apply to `from`.
     pub fn apply(&self, from: &Sharding, mesh: &Mesh) -> Option<Sharding> {
         let mut to = from.clone();
         match self {
@@ -263,13 +263,12 @@ impl Collective {
         (spent == to.used().len()).then_some(to)
     }
 
-    /// Bytes that the fullest device receives under the ideal collective.
+    /// Bytes received by the device that receives the most, under the ideal collective.
     ///
-    /// With n devices in a group and V the bytes of the *full form* on one device (the result of a gather, the
-    /// operand of a reduction, n times the shard of an AllToAll): (n-1)/n·V for AllGather and ReduceScatter, twice
-    /// that for AllReduce, (n-1)/n of the shard for AllToAll, the shard for a permute and a broadcast, what the
-    /// device lacks of its new block for a Reshard. Rounded up to
-    /// whole bytes.
+    /// With n devices per group and V the bytes of the full array on one device (the result of a gather, the operand of a
+    /// reduction, n times the shard of an AllToAll): (n-1)/n·V for AllGather and ReduceScatter, twice that for AllReduce,
+    /// (n-1)/n of the shard for AllToAll, the shard for a permute and a broadcast, and for a Reshard the part of the new
+    /// block that the device lacks. Rounded up to whole bytes.
     pub fn bytes_received(&self, from: &Layout, mesh: &Mesh) -> Bytes {
         let local = from.local_bytes(mesh).0;
         let n = self.axes(&from.sharding, mesh).group_size(mesh);
@@ -291,14 +290,14 @@ impl Collective {
         Bytes(u64::try_from(bytes).unwrap_or(u64::MAX))
     }
 
-    /// The cells of a move from one sharding to another, in the groups in which it goes on.
+    /// The cells of a move from one sharding to another, in the groups in which it takes place.
     pub fn cells(&self, from: &Sharding, to: &Sharding, mesh: &Mesh) -> Cells {
         let axes = self.axes(from, mesh);
         let on = |sharding: &Sharding| -> Vec<Axes> { sharding.dims.iter().map(|dim| dim.within(axes)).collect() };
         Cells::new(mesh, axes.in_order(), &on(from), &on(to))
     }
 
-    /// As it stands in the book: `AllGather_X`, `ReduceScatter_{X,K}`; `dim_name` names a dim of the array.
+    /// Formats the name as in the book: `AllGather_X`, `ReduceScatter_{X,K}`. `dim_name` names a dim of the array.
     pub fn name(&self, from: &Sharding, mesh: &Mesh, dim_name: impl Fn(usize) -> String) -> String {
         let kind = self.kind().name();
         match self {

@@ -1,4 +1,4 @@
-//! The stages wired together.
+//! The pipeline of the compiler.
 
 use crate::advice;
 use crate::costs::{Balance, CostModel};
@@ -7,58 +7,59 @@ use crate::expect;
 use crate::link::{DegradedLink, LinkState};
 use crate::lower;
 use crate::overlap;
-use crate::plan::{self, Budget, Listing, Plan, Request, unroll};
+use crate::plan::{self, Budget, Listing, Plan, Request, Whole, unroll};
 use crate::program::{self, Program};
 use crate::recipe::{self, Lowering, Tuner};
 use crate::schedule::Schedule;
+use crate::sim::clock;
 use crate::sim::proof::{self, Flaw, Proof};
 use crate::span::Span;
-use crate::syntax::{self, Ast, SetError};
+use crate::syntax::{self, Ast, SetError, StatementKind};
 use crate::topology::{Hardware, Topology, TopologyError};
 use crate::units::Time;
 use miette::SourceSpan;
 use std::borrow::Cow;
 use thiserror::Error;
 
-/// What a compilation can be told.
+/// Options of a compilation.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Instead of what the program names.
+    /// Hardware that overrides the program's.
     pub hardware: Option<Hardware>,
-    /// In picoseconds, instead of the least time of a hop of all networks; messages have no overhead then.
+    /// Latency of a hop in picoseconds that overrides all networks; messages then have no overhead.
     pub latency: Option<u64>,
-    /// What moves cost while planning.
+    /// Cost model of the planner.
     pub costs: CostModel,
-    /// How collectives become operations.
+    /// Lowering of collectives.
     pub lowering: Lowering,
-    /// Only collectives and moves that are written may communicate.
+    /// Whether only written collectives and moves may communicate.
     pub strict: bool,
-    /// Whether steps may be done in pieces and in another order, so that they overlap.
+    /// Whether steps may be split into pieces and reordered to overlap.
     pub overlap: Overlapping,
-    /// Whether chains of moves may be done as one.
+    /// Whether chains of moves may be replaced by one move.
     pub reshard: Resharding,
-    /// Whether products are computed in the order, as often and where they are written.
+    /// Whether products are computed as written, without rewriting.
     pub as_written: bool,
-    /// For each product the ways in which it could have been done are told too; that takes time.
+    /// Whether the alternatives of each product are kept; this takes time.
     pub alternatives: bool,
-    /// How much the planner may look at.
+    /// Limits on the planner's effort.
     pub budget: Budget,
 }
 
 impl Options {
-    /// Whether a program names no hardware, so that the default is assumed.
+    /// Whether a program names no hardware, so the default is assumed.
     pub fn assumes_hardware(&self, program: &Program) -> bool {
         program.hardware.is_none() && self.hardware.is_none()
     }
 }
 
-/// How a value goes from one layout to another.
+/// How values are resharded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 pub enum Resharding {
-    /// By collectives, one after the other
+    /// With chains of collectives
     Chains,
-    /// At once by the best ways on the links, where that is faster
+    /// With routed moves where they are faster
     #[default]
     Auto,
 }
@@ -67,46 +68,46 @@ pub enum Resharding {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 pub enum Overlapping {
-    /// Program order, each step as a whole
+    /// Program order, whole steps
     None,
-    /// In pieces and in another order, where that is faster on the simulated links
+    /// Split and reordered where that is faster in simulation
     #[default]
     Auto,
 }
 
-/// How a text is read.
+/// How source text is read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Spelling {
-    /// As the grammar says.
+    /// By the grammar.
     #[default]
     Exact,
-    /// LaTeX and lost `_` as well; what is read so is told.
+    /// Also LaTeX and subscripts without `_`; each such reading is reported.
     Lenient,
 }
 
-/// A program with all that follows from it.
+/// A compiled program.
 #[derive(Debug)]
 pub struct Compiled {
-    /// The machine.
+    /// The topology.
     pub topology: Topology,
-    /// What moves, and why.
+    /// The plan.
     pub plan: Plan,
-    /// What each device does.
+    /// The schedule.
     pub schedule: Schedule,
-    /// That this is right.
+    /// The proof of the schedule.
     pub proof: Proof,
 }
 
-/// Text to program: everything that is wrong at once, notes and warnings on success.
+/// Checks a text; returns the program, if it is valid, and all diagnostics.
 pub fn check(source: &str) -> (Option<Program>, Diagnostics) {
     let (ast, diagnostics) = syntax::parse(source);
     check_parsed(Some(source), &ast, diagnostics)
 }
 
-/// The same with sizes of dims given from outside, and another reading.
+/// Checks a text with overridden sizes and a spelling.
 ///
 /// # Errors
-/// If the program has no such dim, or it is made of others.
+/// If the program has no such dim, or it is a composite.
 pub fn check_with(
     source: &str,
     sizes: &[(String, u64)],
@@ -129,28 +130,30 @@ fn check_parsed(source: Option<&str>, ast: &Ast, mut diagnostics: Diagnostics) -
         match hardware(program) {
             Err(unknown) => diagnostics.push(&unknown),
             // Where the hardware is not named it may still be given from outside.
-            Ok(hardware) if program.hardware.is_some() => {
-                wired(program, hardware)
-                    .err()
-                    .filter(TopologyError::is_written)
-                    .iter()
-                    .for_each(|error| diagnostics.push(error));
-            }
+            Ok(hardware) if program.hardware.is_some() => match wired(program, hardware) {
+                Ok(topology) => diagnostics.extend(oversized(mesh_of(ast), &topology)),
+                Err(error) if error.is_written() => diagnostics.push(&error),
+                Err(_) => {}
+            },
             Ok(_) => {}
         }
     }
     diagnostics.sort();
     match source {
         Some(source) => advice::try_fixes(source, ast, &mut diagnostics),
-        None => diagnostics.iter_mut().for_each(|found| found.fixes.clear()),
+        // A strict spelling needs no trial.
+        None => {
+            let tried = diagnostics.iter_mut().filter(|found| found.code != "lenient-reading");
+            tried.for_each(|found| found.fixes.clear());
+        }
     }
     (program.filter(|_| !diagnostics.has_errors()), diagnostics)
 }
 
-/// The machine of a program: what it names, unless the caller knows better.
+/// The topology of a program, for its hardware or the overriding one.
 ///
 /// # Errors
-/// If the program names hardware that has no profile, or its rates have no common tick.
+/// If the hardware has no profile, or its rates have no common tick.
 pub fn machine(program: &Program, options: &Options) -> Result<Topology, Diagnostics> {
     let hardware = match &options.hardware {
         Some(hardware) => hardware.clone(),
@@ -159,30 +162,30 @@ pub fn machine(program: &Program, options: &Options) -> Result<Topology, Diagnos
     wired(program, hardware.with_latency(options.latency)).map_err(|error| Diagnostics::of(&error))
 }
 
-/// The machine of a schedule that is given.
+/// The topology of a given schedule.
 ///
 /// # Errors
-/// If its mesh asks for what the hardware has not, or the rates have no common tick.
+/// If the hardware lacks something that the mesh needs, or its rates have no common tick.
 pub fn machine_of(schedule: &Schedule, options: &Options) -> Result<Topology, TopologyError> {
     let default = || Hardware::named(Hardware::DEFAULT).expect("the default is shipped");
     let hardware = options.hardware.clone().unwrap_or_else(default);
     Topology::new(schedule.mesh.clone(), hardware.with_latency(options.latency))
 }
 
-/// Proves a schedule that is given, and that each of its messages has a way on the machine.
+/// Proves a given schedule, and that each of its messages has a route on the machine.
 ///
 /// # Errors
 /// The first flaw.
 ///
 /// # Panics
-/// If the topology has another mesh: [`machine_of`] makes that of a schedule.
+/// If the topology has another mesh; use [`machine_of`].
 pub fn prove(schedule: &Schedule, topology: &Topology) -> Result<Proof, Flaw> {
     let proof = proof::prove(schedule)?;
     proof::ways(schedule, topology)?;
     Ok(proof)
 }
 
-/// The mesh on its hardware, with the links that the program says are degraded.
+/// The mesh on its hardware, with the degraded links of the program.
 fn wired(program: &Program, hardware: Hardware) -> Result<Topology, TopologyError> {
     let links: Vec<DegradedLink> = program.links.iter().map(|link| link.node).collect();
     Topology::with_degraded(program.mesh.clone(), hardware, &links).map_err(|mut error| {
@@ -204,18 +207,67 @@ fn wired(program: &Program, hardware: Hardware) -> Result<Topology, TopologyErro
     })
 }
 
-/// The program runs on hardware that nobody has described.
+/// A network connects fewer devices than the mesh has on it.
 #[derive(Clone, Debug, PartialEq, Eq, Error, miette::Diagnostic)]
-#[error("no hardware is called `{name}`")]
+#[error("{count} devices on `{network}`, which connects {most} on {hardware}")]
+#[diagnostic(code("network-too-small"), severity(Warning), help("{help}"))]
+struct Oversized {
+    count: u64,
+    network: String,
+    most: u32,
+    hardware: String,
+    help: String,
+    #[label("times are those of a larger `{network}` than there is")]
+    at: SourceSpan,
+}
+
+/// The declaration of the mesh of a program.
+pub fn mesh_of(ast: &Ast) -> Span {
+    let mesh = ast.statements.iter().find(|statement| matches!(statement.kind, StatementKind::Mesh { .. }));
+    mesh.map_or(Span::default(), |mesh| mesh.span)
+}
+
+/// Finds a network on which the mesh has more devices than it connects.
+///
+/// - `mesh`: the declaration of the mesh.
+pub fn oversized(mesh: Span, topology: &Topology) -> Diagnostics {
+    let mut found = Diagnostics::default();
+    let hardware = &topology.hardware;
+    for (place, network) in hardware.networks().enumerate() {
+        let axes = topology.machine.axis_ids().filter(|axis| topology.axes[axis.index()].network == place);
+        let axes: Vec<_> = axes.filter(|axis| topology.machine.size(*axis) > 1).collect();
+        let count = topology.machine.group_size(axes.iter().copied());
+        let Some(most) = network.devices.map(std::num::NonZeroU32::get).filter(|most| count > u64::from(*most)) else {
+            continue;
+        };
+        let beyond = hardware.networks().nth(place + 1).map(|network| network.name.clone());
+        let axis = axes.first().map(|axis| topology.machine.axis(*axis).name.clone()).unwrap_or_default();
+        let help = match beyond {
+            Some(beyond) => format!(
+                "put an axis on the network between nodes, such as `{{D: {} over {beyond}, {axis}: {most}}}`",
+                count.div_ceil(u64::from(most))
+            ),
+            None => "add a network between nodes to the profile".to_owned(),
+        };
+        let at = mesh.into();
+        let (network, hardware) = (network.name.clone(), hardware.name.clone());
+        found.push(&Oversized { count, network, most, hardware, help, at });
+    }
+    found
+}
+
+/// The hardware of the program has no profile.
+#[derive(Clone, Debug, PartialEq, Eq, Error, miette::Diagnostic)]
+#[error("unknown hardware `{name}`")]
 #[diagnostic(code("unknown-hardware"), help("{help}"))]
 struct UnknownHardware {
     name: String,
     help: String,
-    #[label("not a profile")]
+    #[label("unknown profile")]
     span: SourceSpan,
 }
 
-/// The hardware that the program names.
+/// The hardware of a program.
 fn hardware(program: &Program) -> Result<Hardware, UnknownHardware> {
     let (name, span) = match &program.hardware {
         Some(name) => (name.node.as_str(), name.span),
@@ -225,12 +277,12 @@ fn hardware(program: &Program) -> Result<Hardware, UnknownHardware> {
     Hardware::named(name).ok_or_else(unknown)
 }
 
-/// Plans a program in which only what is written may communicate, for the lines that it lacks; these are tried.
+/// Checks that only written collectives and moves communicate; the missing lines are tested.
 ///
 /// - `sizes`, `spelling`: as for [`check_with`].
 ///
 /// # Errors
-/// Whatever the planner finds; statements that need more than is written.
+/// Errors of the planner, and statements with implicit communication.
 pub fn check_strict(
     source: &str,
     sizes: &[(String, u64)],
@@ -265,13 +317,13 @@ pub fn check_strict(
     Err(found)
 }
 
-/// Program to plan.
+/// Plans a program.
 ///
 /// # Errors
-/// If some layout cannot be reached, or the plan exceeds a limit.
+/// If a layout cannot be reached, or the plan exceeds a limit.
 ///
 /// # Panics
-/// If the topology has another mesh: [`machine`] makes that of a program.
+/// If the topology has another mesh; use [`machine`].
 pub fn plan(program: &Program, topology: &Topology, options: &Options) -> Result<Plan, Diagnostics> {
     let costs = options.costs.on(topology, options.lowering);
     let request = Request {
@@ -300,19 +352,18 @@ pub fn plan(program: &Program, topology: &Topology, options: &Options) -> Result
     Ok(plan.unless_faster(wholes))
 }
 
-/// Operations, times devices, that are tried for the cheapest plan step by step: about a fifth of a second.
+/// Operations times devices that are simulated to improve the cheapest plan in sequence: about 0.2 s.
 const EFFORT: usize = 2_000_000;
-/// How often the weights of units are shifted to those that are busy longest.
+/// Number of times that the weights are shifted to the busiest units.
 const SHIFTS: usize = 6;
-/// The most moves that a search by weights keeps: on meshes of many axes plans are spread over them by some moves alone.
+/// Most moves that a search with weights keeps; meshes with many axes use a restricted move set.
 const MOST_MOVES: usize = 50_000;
-/// The most steps of a plan beside which others are tried: of longer ones each takes seconds.
+/// Most steps of a plan for which other candidates are tried; longer plans take seconds each.
 const MOST_STEPS: usize = 500;
-/// The most plans that are tried as a whole beside the cheapest step by step.
+/// Most candidates tried as a whole in addition to the cheapest plan in sequence.
 const MOST_WHOLE: usize = 2;
 
-/// Plans that keep no unit busy for as long as a plan takes as a whole, those first whose busiest unit is busy for the least
-/// time.
+/// Plans whose busiest unit is busy for less time than the given plan takes as a whole, sorted by the load of that unit.
 fn spread(topology: &Topology, costs: &dyn plan::Costs, whole: &Plan, request: Request) -> Vec<Plan> {
     let totals = whole.totals();
     // To try layouts under a limit on memory takes long enough.
@@ -343,7 +394,7 @@ fn spread(topology: &Topology, costs: &dyn plan::Costs, whole: &Plan, request: R
     found.into_iter().take(MOST_WHOLE).map(|(_, plan)| plan.priced_by(costs)).collect()
 }
 
-/// A plan as it is on the clock, by its recipes and with its steps overlapping.
+/// A plan with recipes and with its steps overlapped on the clock.
 ///
 /// - `effort`: as for [`overlap::overlapped`].
 fn as_a_whole(
@@ -381,12 +432,12 @@ fn as_a_whole(
     Ok(resharded.filter(|other| other.time() < plan.time()).unwrap_or(plan))
 }
 
-/// Whether plans are chosen by their time on the clock.
+/// Whether plans are chosen by simulated time.
 fn is_by_time(costs: &dyn plan::Costs) -> bool {
     costs.is_by_clock() && costs.objective() == plan::Objective::Time
 }
 
-/// Whether the operations of a plan together are more than the proof takes. They are put together only where it may be so.
+/// Whether the operations of a plan exceed the limit of the proof. They are only lowered if this is possible.
 fn is_larger_than_proven(plan: &Plan) -> bool {
     let work = |id| match &plan.step(id).recipe {
         Some(Ok(chosen)) => u64::try_from(chosen.work).unwrap_or(u64::MAX).saturating_mul(plan.times(id)),
@@ -401,22 +452,22 @@ fn is_larger_than_proven(plan: &Plan) -> bool {
     lower::lower(&unrolled).is_ok_and(|schedule| recipe::is_larger_than_proven(&schedule))
 }
 
-/// Plan to schedule, proven. No schedule leaves the compiler unproven.
+/// Lowers and proves a plan. The compiler emits only proven schedules.
 ///
 /// # Errors
-/// If a method that is asked for does not apply, there are too many steps, or the proof finds a flaw, which would be ours.
+/// If a requested method does not apply, there are too many steps, or the proof finds a flaw (a bug in the compiler).
 ///
 /// # Panics
-/// If the topology is not the machine that the plan is for.
+/// If the topology is not that of the plan.
 pub fn schedule(plan: &Plan, topology: &Topology) -> Result<(Schedule, Proof), Diagnostics> {
     let unrolled = unroll::unroll(plan).map_err(|error| Diagnostics::of(&error))?;
     spelled_out(&unrolled, topology)
 }
 
-/// The machine as a plan speaks of it: the plan may have cut axes in parts.
+/// The topology that a plan refers to; the plan may have split axes.
 ///
 /// # Panics
-/// If the topology is not the machine that the plan is for.
+/// If the topology is not that of the plan.
 pub fn machine_as_planned(plan: &Plan, topology: &Topology) -> Topology {
     topology.seen_as(&plan.program.mesh)
 }
@@ -429,23 +480,30 @@ fn spelled_out(plan: &Plan, topology: &Topology) -> Result<(Schedule, Proof), Di
     Ok((schedule, proof))
 }
 
-/// All stages after `check`, for a look at the plan: what repeats too often to be spelled out is done once.
+/// Runs all stages after `check` for display: a `repeat` with too many iterations is run once.
 ///
 /// # Errors
-/// Whatever one of the stages finds.
+/// Errors of the stages.
 pub fn preview(program: &Program, options: &Options) -> Result<Compiled, Diagnostics> {
     let topology = machine(program, options)?;
-    let plan = plan(program, &topology, options)?;
-    let unrolled = unroll::unroll(&plan).unwrap_or_else(|_| unroll::once(&plan));
-    let (schedule, proof) = spelled_out(&unrolled, &topology)?;
+    let mut plan = plan(program, &topology, options)?;
+    let whole = unroll::unroll(&plan);
+    let is_whole = whole.is_ok();
+    let (schedule, proof) = spelled_out(&whole.unwrap_or_else(|_| unroll::once(&plan)), &topology)?;
     let topology = machine_as_planned(&plan, &topology);
+    // Steps in program order overlap, too: links work while devices compute.
+    if is_whole && plan.overlap.whole.is_none() {
+        let timing = clock::run(&schedule, &topology).ok();
+        let faster = timing.map(|timing| timing.makespan).filter(|time| *time < plan.totals().time());
+        plan.overlap.whole = faster.map(|time| Whole { time, peak: plan.totals().peak() });
+    }
     Ok(Compiled { topology, plan, schedule, proof })
 }
 
-/// All stages after `check`.
+/// Runs all stages after `check`.
 ///
 /// # Errors
-/// Whatever one of the stages finds.
+/// Errors of the stages.
 pub fn compile(program: &Program, options: &Options) -> Result<Compiled, Diagnostics> {
     let topology = machine(program, options)?;
     let plan = plan(program, &topology, options)?;

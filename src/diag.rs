@@ -1,60 +1,70 @@
-//! Diagnostics as data: what every stage returns beside its result.
+//! Diagnostics, which every stage returns with its result.
 //!
-//! A stage words its errors in one enum of its own (`thiserror` for the message, `miette` for code, labels and
-//! help); [`Diagnostic`] is what such a value looks like to everybody else, so that text, JSON and tests agree.
+//! A stage defines its errors in one enum (`thiserror` for the message, `miette` for code, labels and help).
+//! [`Diagnostic`] is the common form for text, JSON and tests.
 
 use crate::span::Span;
 use std::collections::BTreeSet;
 use std::fmt;
 
-/// How bad it is.
+/// Severity of a diagnostic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Severity {
-    /// Something that was assumed and should be known.
+    /// An assumption of the compiler.
     Note,
-    /// Legal, but probably not meant, or wasteful.
+    /// Valid, but probably a mistake or wasteful.
     Warning,
-    /// The program has no meaning.
+    /// The program is invalid.
     Error,
 }
 
-/// A place in the source and what it has to do with the matter.
+/// A labelled place in the source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Label {
-    /// Where.
+    /// Source span.
     pub span: Span,
-    /// What is there.
+    /// Text of the label.
     pub text: String,
-    /// The place to look at first; exactly one label of a diagnostic has it.
+    /// Whether this is the primary label; a diagnostic has exactly one.
     pub primary: bool,
 }
 
-/// A change of the source that may put an end to a finding.
+/// The help for a word that is near a known one.
+pub fn did_you_mean(near: &str) -> String {
+    format!("did you mean `{near}`?")
+}
+
+/// The known word of [`did_you_mean`], with which a help begins.
+pub fn meant(help: &str) -> Option<&str> {
+    help.strip_prefix("did you mean `")?.split_once("`?").map(|(near, _)| near)
+}
+
+/// A suggested change of the source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fix {
-    /// What is changed.
+    /// The place to edit.
     pub edit: Edit,
-    /// What is written there.
+    /// The new text.
     pub text: String,
 }
 
-/// What a [`Fix`] changes.
+/// The place that a [`Fix`] edits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Edit {
-    /// A line is added before the statement.
+    /// Insert a line before the statement.
     Before,
-    /// A line is added below this statement.
+    /// Insert a line below this statement.
     Below(Span),
-    /// This part of the source is replaced.
+    /// Replace this span.
     Replace(Span),
-    /// The statement is replaced.
+    /// Replace the statement.
     Statement,
 }
 
 impl Fix {
-    /// The source with the change.
+    /// Applies the change to the source.
     ///
-    /// - `statement`: the statement that the finding is about.
+    /// - `statement`: the statement of the diagnostic.
     pub fn apply(&self, source: &str, statement: Span) -> String {
         let start = statement.range().start;
         let (range, text) = match self.edit {
@@ -68,25 +78,25 @@ impl Fix {
     }
 }
 
-/// One finding.
+/// A diagnostic.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
-    /// A stable word, such as `axis-reused`.
+    /// Stable code, such as `axis-reused`.
     pub code: String,
-    /// How bad it is.
+    /// Severity.
     pub severity: Severity,
-    /// What is wrong, in lower case, without a full stop.
+    /// Message, in lower case, without a full stop.
     pub message: String,
-    /// The places involved.
+    /// Labels.
     pub labels: Vec<Label>,
-    /// What to do next.
+    /// Help.
     pub help: Option<String>,
-    /// Changes to try; those that were tried and found wanting are taken out by `advice`.
+    /// Suggested changes; `advice` removes those that fail when tried.
     pub fixes: Vec<Fix>,
 }
 
 impl Diagnostic {
-    /// Takes over what a stage's own error says of itself.
+    /// Converts an error of a stage.
     pub fn new(error: &dyn miette::Diagnostic) -> Diagnostic {
         let mut labels: Vec<Label> = error
             .labels()
@@ -117,7 +127,7 @@ impl Diagnostic {
         }
     }
 
-    /// Where to look first, the start of the file if the finding has no place.
+    /// The primary location; the start of the file if there is none.
     pub fn span(&self) -> Span {
         self.labels.iter().find(|label| label.primary).map(|label| label.span).unwrap_or_default()
     }
@@ -160,77 +170,82 @@ impl miette::Diagnostic for Diagnostic {
     }
 }
 
-/// All findings of a stage, in the order in which they were found.
+/// The diagnostics of a stage, in order of discovery.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Diagnostics {
     list: Vec<Diagnostic>,
 }
 
 impl Diagnostics {
-    /// A single finding.
+    /// A list of one diagnostic.
     pub fn of(error: &dyn miette::Diagnostic) -> Diagnostics {
         Diagnostics { list: vec![Diagnostic::new(error)] }
     }
 
-    /// Adds what a stage's own error says.
+    /// Adds an error of a stage.
     pub fn push(&mut self, error: &dyn miette::Diagnostic) {
         self.list.push(Diagnostic::new(error));
     }
 
-    /// Adds what a stage's own error says of itself, with changes that may help.
+    /// Adds an error of a stage with suggested changes.
     pub fn push_with_fixes(&mut self, error: &dyn miette::Diagnostic, fixes: Vec<Fix>) {
         self.list.push(Diagnostic { fixes, ..Diagnostic::new(error) });
     }
 
-    /// Drops all but the first findings.
+    /// Keeps only the first diagnostics.
     pub fn truncate(&mut self, count: usize) {
         self.list.truncate(count);
     }
 
-    /// Adds the findings of another stage.
+    /// Keeps only the diagnostics for which this holds.
+    pub fn retain(&mut self, is_kept: impl FnMut(&Diagnostic) -> bool) {
+        self.list.retain(is_kept);
+    }
+
+    /// Adds the diagnostics of another stage.
     pub fn extend(&mut self, other: Diagnostics) {
         self.list.extend(other.list);
     }
 
-    /// Whether the program has no meaning.
+    /// Whether there is an error.
     pub fn has_errors(&self) -> bool {
         self.list.iter().any(|diagnostic| diagnostic.severity == Severity::Error)
     }
 
-    /// How many findings have this severity.
+    /// Counts the diagnostics of a severity.
     pub fn count(&self, severity: Severity) -> usize {
         self.list.iter().filter(|diagnostic| diagnostic.severity == severity).count()
     }
 
-    /// The findings.
+    /// Iterates over the diagnostics.
     pub fn iter(&self) -> impl Iterator<Item = &Diagnostic> {
         self.list.iter()
     }
 
-    /// The findings, to be changed.
+    /// Iterates over the diagnostics mutably.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Diagnostic> {
         self.list.iter_mut()
     }
 
-    /// Orders the findings by their place, so that a reader meets them as the file goes.
+    /// Sorts the diagnostics by location.
     pub fn sort(&mut self) {
         self.list.sort_by_key(|diagnostic| diagnostic.span());
     }
 
-    /// Keeps the first of findings that say the same of the same place.
+    /// Removes duplicates.
     pub fn dedup(&mut self) {
         let mut known = BTreeSet::new();
         self.list.retain(|found| known.insert((found.code.clone(), found.span(), found.message.clone())));
     }
 
-    /// Whether nothing was found.
+    /// Whether there are no diagnostics.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
 }
 
 impl fmt::Display for Diagnostics {
-    /// The messages, one a line.
+    /// The messages, one per line.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut separator = "";
         self.list.iter().try_for_each(|found| write!(f, "{}{found}", std::mem::replace(&mut separator, "\n")))

@@ -1,12 +1,12 @@
-//! The types of array elements.
+//! Element types.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// The type of an array's elements.
+/// The element type of an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum DType {
-    /// True or false, one byte.
+    /// Boolean, one byte.
     Bool,
     /// 8-bit integer; sums wrap.
     I8,
@@ -25,11 +25,11 @@ pub enum DType {
 }
 
 impl DType {
-    /// All of them.
+    /// All dtypes.
     pub const ALL: [DType; 8] =
         [DType::Bool, DType::I8, DType::I32, DType::I64, DType::Bf16, DType::F16, DType::F32, DType::F64];
 
-    /// Bytes of one element.
+    /// Bytes per element.
     pub fn size(self) -> u64 {
         match self {
             DType::Bool | DType::I8 => 1,
@@ -39,7 +39,7 @@ impl DType {
         }
     }
 
-    /// Whether it is one of the floating-point types.
+    /// Whether it is a floating-point type.
     pub fn is_float(self) -> bool {
         match self {
             DType::Bf16 | DType::F16 | DType::F32 | DType::F64 => true,
@@ -47,9 +47,9 @@ impl DType {
         }
     }
 
-    /// The dtype of a product of two arrays; `None` where there is none.
+    /// The dtype of a product of two arrays; `None` if unsupported.
     ///
-    /// i8·i8 gives i32, floats keep the wider type, an integer weight takes the other side's float type.
+    /// i8·i8 is i32, floats keep the wider type, an integer weight takes the float type of the other operand.
     pub fn product(self, other: DType) -> Option<DType> {
         use DType::{Bf16, Bool, F16, F32, F64, I8, I32, I64};
         Some(match (self, other) {
@@ -63,15 +63,16 @@ impl DType {
         })
     }
 
-    /// The dtype of an elementwise operation on two arrays; `None` where there is none.
+    /// The dtype of an elementwise operation on two arrays; `None` if unsupported.
     pub fn elementwise(self, other: DType) -> Option<DType> {
         if self == other { Some(self) } else { self.product(other) }
     }
 }
 
-impl fmt::Display for DType {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
+impl DType {
+    /// Its short name, which is also the function that casts to it: `bf16`.
+    pub fn name(self) -> &'static str {
+        match self {
             DType::Bool => "bool",
             DType::I8 => "i8",
             DType::I32 => "i32",
@@ -80,18 +81,24 @@ impl fmt::Display for DType {
             DType::F16 => "f16",
             DType::F32 => "f32",
             DType::F64 => "f64",
-        })
+        }
     }
 }
 
-/// Not the name of an element type.
+impl fmt::Display for DType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// An unknown dtype name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnknownDType;
 
 impl FromStr for DType {
     type Err = UnknownDType;
 
-    /// The short names, and the long ones of JAX and PyTorch: `int8`, `bfloat16`, `fp16`, `float32`.
+    /// Parses the short names, and the long ones of JAX and PyTorch: `int8`, `bfloat16`, `fp16`, `float32`.
     fn from_str(name: &str) -> Result<DType, UnknownDType> {
         Ok(match name {
             "bool" => DType::Bool,

@@ -1,16 +1,16 @@
-//! Which indices meet in a local computation, with names taken out: `ab,bc->ac`.
+//! Einsums without names: `ab,bc->ac`.
 
 use crate::layout::DimId;
 use itertools::Itertools;
 use std::fmt;
 
-/// An index of an einsum, numbered by first appearance, so that equal computations compare equal.
+/// An index of an einsum, numbered by first appearance, so equal computations compare equal.
 pub type Index = u8;
 
-/// The indices of the operands and of the result.
+/// The indices of the operands and of the result of a local computation.
 ///
-/// An index that the result lacks is contracted. Without such an index it says how the operands of an elementwise
-/// function line up: a missing index broadcasts, another order transposes.
+/// An index that is not in the result is contracted. For elementwise functions the indices define alignment: a missing
+/// index broadcasts, another order transposes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Einsum {
     /// The indices of each operand.
@@ -43,12 +43,12 @@ impl Einsum {
         Einsum { operands, result }
     }
 
-    /// The number of different indices.
+    /// Number of distinct indices.
     pub fn index_count(&self) -> usize {
         self.operands.iter().flatten().chain(&self.result).max().map_or(0, |most| usize::from(*most) + 1)
     }
 
-    /// The indices that are summed away, in order.
+    /// The contracted indices, in order.
     pub fn contracted(&self) -> Vec<Index> {
         (0..self.index_count())
             .filter_map(|index| Index::try_from(index).ok())
@@ -56,7 +56,7 @@ impl Einsum {
             .collect()
     }
 
-    /// The length of each index, from the extents of the operands; `None` where two disagree.
+    /// Length of each index, from the extents of the operands; `None` if two disagree.
     pub fn lengths(&self, extents: &[Vec<u64>]) -> Option<Vec<u64>> {
         let mut lengths: Vec<Option<u64>> = vec![None; self.index_count()];
         for (indices, extents) in self.operands.iter().zip(extents) {
@@ -73,7 +73,7 @@ impl Einsum {
         lengths.into_iter().collect()
     }
 
-    /// Floating-point operations of a product with these operand extents: two for each point of the iteration space.
+    /// Floating-point operations of a product with these operand extents: two per point of the iteration space.
     pub fn flops(&self, extents: &[Vec<u64>]) -> u128 {
         let lengths = self.lengths(extents).unwrap_or_default();
         lengths.iter().fold(2u128, |product, length| product.saturating_mul(u128::from(*length)))
@@ -81,7 +81,7 @@ impl Einsum {
 }
 
 impl fmt::Display for Einsum {
-    /// `ab,bc->ac`
+    /// Formats `ab,bc->ac`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let word = |indices: &Vec<Index>| -> String { indices.iter().map(|index| letter(*index)).collect() };
         let operands: Vec<String> = self.operands.iter().map(word).collect();
@@ -89,7 +89,7 @@ impl fmt::Display for Einsum {
     }
 }
 
-/// `a` to `z`, then `A` to `Z`, then Greek and on: one char for each index.
+/// One character per index: `a` to `z`, then `A` to `Z`, then Greek and on.
 fn letter(index: Index) -> char {
     match index {
         0..26 => char::from(b'a' + index),

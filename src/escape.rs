@@ -1,33 +1,32 @@
-//! Text inside text of another language: how each target says that a character is only a character.
+//! Escapes text for embedding in other languages.
 //!
-//! Names, comments and file names come from outside. Whatever they hold, they must not end the comment or the string
-//! that they stand in, be read as markup, or steer the terminal and the editor that show them. Every exporter, report
-//! and message takes its escaping from here.
+//! Names, comments and file names are untrusted. They must not end the comment or string that contains them, be read
+//! as markup, or control the terminal or editor that displays them. All exporters, reports and messages use the
+//! functions of this module.
 
 use serde::Serialize;
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// Whether a character changes how the text around it is shown instead of being shown itself.
+/// Whether a character affects the display of the surrounding text instead of being displayed.
 ///
-/// These are control characters (C0, delete, C1; tabs and line feeds too), the separators of lines and paragraphs that
-/// some readers end a line at, the bidirectional marks that reorder what surrounds them, and two codes that are no
-/// characters, which XML has not.
+/// These are control characters (C0, delete, C1, including tabs and line feeds), line and paragraph separators, which
+/// some readers treat as line ends, bidirectional marks, and two noncharacters that XML does not allow.
 pub fn is_steering(c: char) -> bool {
     c.is_control() || matches!(c, '\u{2028}' | '\u{2029}' | '\u{FFFE}' | '\u{FFFF}') || is_bidirectional(c)
 }
 
-/// Whether a character sets the direction of the text around it.
+/// Whether a character sets the direction of the surrounding text.
 pub fn is_bidirectional(c: char) -> bool {
     matches!(c, '\u{61C}' | '\u{200E}' | '\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{206F}')
 }
 
-/// Prose for a terminal: lines and tabs stay, other steering characters are spelled `\u{1b}`.
+/// Escapes prose for a terminal: lines and tabs stay, other such characters become `\u{1b}`.
 pub fn prose(text: &str) -> Cow<'_, str> {
     spelled(text, |c| is_steering(c) && !matches!(c, '\n' | '\t'))
 }
 
-/// Prose with colours of our own: `ESC[..m`, which sets them, stays as well.
+/// As [`prose`], but keeps color sequences `ESC[..m`.
 pub fn painted(text: &str) -> String {
     let mut parts = text.split("\u{1b}[");
     let mut shown = prose(parts.next().unwrap_or_default()).into_owned();
@@ -40,7 +39,7 @@ pub fn painted(text: &str) -> String {
     shown
 }
 
-/// The same on one line, as in a comment: line feeds and tabs are spelled as well.
+/// As [`prose`], on one line, for example in a comment: line feeds and tabs are escaped, too.
 pub fn line(text: &str) -> Cow<'_, str> {
     spelled(text, is_steering)
 }
@@ -56,7 +55,7 @@ fn spelled(text: &str, is_spelled: impl Fn(char) -> bool) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// The character to draw instead, one for one, so that columns stay: `␛` for an escape, `�` for a bidirectional mark.
+/// The replacement glyph, one for one so that columns stay aligned: `␛` for an escape, `�` for a bidirectional mark.
 pub fn stand_in(c: char) -> char {
     match c {
         '\0'..='\u{1F}' => char::from_u32(0x2400 + u32::from(c)).unwrap_or('\u{FFFD}'),
@@ -67,12 +66,12 @@ pub fn stand_in(c: char) -> char {
     }
 }
 
-/// A string of Python, in its quotes.
+/// A quoted Python string.
 pub fn python_string(text: &str) -> String {
     format!("\"{}\"", python_text(text))
 }
 
-/// What stands in a string of Python, or in its triple quotes.
+/// The contents of a Python string, also inside triple quotes.
 pub fn python_text(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
@@ -85,7 +84,7 @@ pub fn python_text(text: &str) -> String {
     escaped
 }
 
-/// A string of MLIR, in its quotes: bytes that are not printable ASCII by two hexadecimal digits.
+/// A quoted MLIR string: bytes that are not printable ASCII become two hexadecimal digits.
 pub fn mlir_string(text: &str) -> String {
     let mut escaped = String::from("\"");
     for byte in text.bytes() {
@@ -99,7 +98,7 @@ pub fn mlir_string(text: &str) -> String {
     escaped
 }
 
-/// Text of XML and HTML, also within quotes.
+/// Escapes text for XML and HTML, also inside quotes.
 pub fn xml(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in line(text).chars() {
@@ -115,7 +114,7 @@ pub fn xml(text: &str) -> String {
     escaped
 }
 
-/// A document of JSON with the same meaning that shows what it holds: outside of strings JSON has no such characters.
+/// A JSON document with such characters escaped. They occur only inside strings, so the meaning is unchanged.
 pub fn json(document: &str) -> Cow<'_, str> {
     let is_raw = |c: char| is_steering(c) && c != '\n';
     if !document.chars().any(is_raw) {
@@ -128,18 +127,18 @@ pub fn json(document: &str) -> Cow<'_, str> {
     Cow::Owned(escaped)
 }
 
-/// The same inside a `<script>` of HTML, where `<` begins markup; in JSON it stands in strings only.
+/// As [`json`], for a `<script>` element of HTML: also escapes `<`, which in JSON occurs only inside strings.
 pub fn json_in_html(document: &str) -> String {
     json(document).replace('<', "\\u003c")
 }
 
-/// What stands within the quotes of Graphviz, where `\` begins an escape and `&` an entity.
+/// The contents of a quoted Graphviz string, where `\` begins an escape and `&` an entity.
 pub fn dot(text: &str) -> String {
     line(text).replace('&', "&amp;").replace('\\', "\\\\").replace('"', "\\\"")
 }
 
-/// What stands within the quotes of Mermaid, which reads markup there, but for its own escapes `#60;`, and directives,
-/// `%%{`, wherever they are.
+/// The contents of a quoted Mermaid string. Mermaid reads markup there, except for its escapes `#60;`, and directives
+/// `%%{` anywhere.
 pub fn mermaid(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in line(text).chars() {
@@ -153,15 +152,15 @@ pub fn mermaid(text: &str) -> String {
     escaped.replace("%%", "#37;#37;")
 }
 
-/// A word or a number as a value of TOML, where these are written as in JSON.
+/// A string or number as a TOML value, where these are written as in JSON.
 ///
 /// # Panics
-/// If the value cannot be JSON.
+/// If the value cannot be converted to JSON.
 pub fn toml_value(value: &impl Serialize) -> String {
     json(&serde_json::to_string(value).expect("a plain value")).into_owned()
 }
 
-/// `\u001b`; all steering characters have four digits.
+/// Escapes as `\u001b`; all such characters have four digits.
 fn utf16(c: char) -> String {
     format!("\\u{:04x}", u32::from(c))
 }

@@ -1,4 +1,4 @@
-//! Whether a plan is what its program expects, and within its limits.
+//! Checks of `expect` and `limit` lines.
 
 use crate::diag::Diagnostics;
 use crate::layout::Layout;
@@ -12,33 +12,33 @@ use crate::units::{Bytes, Time};
 use itertools::Itertools;
 use thiserror::Error;
 
-/// A plan that is not what its program says.
+/// A failed `expect` or `limit` line.
 #[derive(Clone, Debug, PartialEq, Eq, Error, miette::Diagnostic)]
 pub enum Breach {
-    /// An `expect` line does not hold.
+    /// A failed `expect` line.
     #[error("expected {expected}, found {found}")]
     #[diagnostic(code("expect-failed"))]
     Expectation {
-        /// What the line says.
+        /// The expectation.
         expected: String,
-        /// What the plan has instead.
+        /// The figure of the plan.
         found: String,
         /// The line.
         #[label("expected here")]
         at: miette::SourceSpan,
-        /// Where the difference comes from.
+        /// The cause of the difference.
         #[help]
         help: Option<String>,
     },
-    /// A `limit` line does not hold.
-    #[error("the plan takes {found}, more than the limit of {limit}")]
+    /// A failed `limit` line.
+    #[error("the plan needs {found}; the limit is {limit}")]
     #[diagnostic(code("limit-exceeded"), help("{help}"))]
     Limit {
-        /// What the plan takes.
+        /// The figure of the plan.
         found: String,
-        /// What is allowed.
+        /// The limit.
         limit: String,
-        /// What would be kept.
+        /// Suggestion.
         help: String,
         /// The line.
         #[label("the limit")]
@@ -46,10 +46,10 @@ pub enum Breach {
     },
 }
 
-/// Holds a plan against the `expect` lines of its program.
+/// Checks the `expect` lines of a plan's program.
 ///
-/// - `makespan`: the time of the whole run on the simulated links; without it, time is the sum of the isolated times
-///   of the steps, as the plan has it.
+/// - `makespan`: simulated time of the whole run; without it, that of the plan with overlap, or else the sum of the times of
+///   the steps.
 pub fn judge(plan: &Plan, topology: &Topology, makespan: Option<Time>) -> Diagnostics {
     let mut diagnostics = Diagnostics::default();
     for expectation in &plan.program.expectations {
@@ -60,10 +60,10 @@ pub fn judge(plan: &Plan, topology: &Topology, makespan: Option<Time>) -> Diagno
     diagnostics
 }
 
-/// Holds a plan against the limits of its program.
+/// Checks the `limit` lines of a plan's program.
 ///
 /// # Errors
-/// A limit that is exceeded.
+/// The first limit that is exceeded.
 pub fn within_limits(plan: &Plan, topology: &Topology) -> Result<(), Breach> {
     for limit in &plan.program.limits {
         let (value, found) = measured(plan, topology, limit.measure, limit.amount.unit, None);
@@ -75,7 +75,7 @@ pub fn within_limits(plan: &Plan, topology: &Topology) -> Result<(), Breach> {
     Ok(())
 }
 
-/// What to do about a limit that is exceeded. Plans are searched within limits on memory and operations.
+/// Help for an exceeded limit. The search respects limits on memory and operations.
 fn limit_help(measure: Measure, unit: Unit, value: u128) -> String {
     let kept = match unit {
         Unit::Bytes => format!("{value}B"),
@@ -84,12 +84,11 @@ fn limit_help(measure: Measure, unit: Unit, value: u128) -> String {
     };
     match measure {
         Measure::Memory | Measure::Flops => format!(
-            "no plan was found that takes less; `limit {} {kept}` is kept, or write layouts that shard more",
+            "no plan within the limit was found; raise it to `limit {} {kept}`, or write layouts that shard more",
             measure.name()
         ),
         Measure::Time | Measure::Communication => {
-            "the plan is chosen by its time and then held against the limit; other layouts may fit, or a higher limit"
-                .to_owned()
+            "this limit does not guide the search; write other layouts or raise it".to_owned()
         }
     }
 }
@@ -111,9 +110,13 @@ fn breach(plan: &Plan, topology: &Topology, makespan: Option<Time>, expectation:
             (counted(moves.len()), Some(help))
         }
         ExpectationKind::Collectives { statements, moves, .. } => {
-            let belongs = |span: Span| statements.iter().any(|own| own.start <= span.start && span.end <= own.end);
-            let found: Vec<StepId> =
-                plan.ids().filter(|id| plan.communicates(*id) && belongs(plan.span(*id))).collect();
+            let contain = |span: Span| statements.iter().any(|own| own.start <= span.start && span.end <= own.end);
+            // Bodies of functions belong to the statements that call them.
+            let belongs = |id: StepId| {
+                let value = plan.program.value(plan.step(id).user);
+                contain(value.span) || value.call.is_some_and(contain)
+            };
+            let found: Vec<StepId> = plan.ids().filter(|id| plan.communicates(*id) && belongs(*id)).collect();
             // Along axes of one device nothing is sent.
             let mesh = &plan.program.mesh;
             let moves: Vec<_> =
@@ -129,20 +132,20 @@ fn breach(plan: &Plan, topology: &Topology, makespan: Option<Time>, expectation:
     Some(Breach::Expectation { expected: expectation.text.clone(), found, at: expectation.span.into(), help })
 }
 
-/// A measure of the plan in the unit's ticks, bytes or operations; and for people.
+/// A measure of the plan in ticks, bytes or operations, and as text.
 fn measured(plan: &Plan, topology: &Topology, measure: Measure, unit: Unit, makespan: Option<Time>) -> (u128, String) {
     let totals = plan.totals();
-    let bytes = |bytes: Bytes| (u128::from(bytes.0), format!("{bytes} on each device"));
+    let bytes = |bytes: Bytes| (u128::from(bytes.0), format!("{bytes} per device"));
     let time = |time: Time, what: &str| (time.ticks(), format!("{} {what}", topology.scale.show(time)));
     match (measure, unit) {
-        (Measure::Time, _) => match makespan {
-            Some(makespan) => time(makespan, "on the simulated links"),
-            None => time(totals.time(), &format!("by {} costs, one step after the other", plan.costs)),
+        (Measure::Time, _) => match makespan.or(plan.overlap.whole.map(|whole| whole.time)) {
+            Some(makespan) => time(makespan, "simulated"),
+            None => time(totals.time(), &format!("with {} costs, steps in sequence", plan.costs)),
         },
         (Measure::Memory, _) => bytes(totals.peak()),
         (Measure::Communication, Unit::Picoseconds) => time(totals.communication, "of communication"),
         (Measure::Communication, Unit::Bytes | Unit::Operations) => bytes(totals.received()),
-        (Measure::Flops, _) => (totals.flops, format!("{:.4e} operations on each device", totals.flops as f64)),
+        (Measure::Flops, _) => (totals.flops, format!("{:.4e} operations per device", totals.flops as f64)),
     }
 }
 
@@ -185,7 +188,7 @@ mod tests {
     use super::*;
     use crate::compiler::{self, Options};
 
-    /// The codes of what breaks, after the plan of an FSDP product on four devices.
+    /// Diagnostics of failing lines, for an FSDP product on four devices.
     fn breaches(lines: &str) -> Vec<(String, String)> {
         let source = format!(
             "mesh {{X: 4}} on tpu_v5e\ndims {{B: 16, D: 32, F: 64}}\n\
@@ -228,7 +231,7 @@ mod tests {
             (
                 "expect communication < 3072B",
                 "expect-failed",
-                "expected communication < 3072B, found 3.07 kB on each device",
+                "expected communication < 3072B, found 3.07 kB per device",
             ),
             ("expect collectives C = []", "expect-failed", &format!("expected collectives C = [], found {gather}")),
             (
@@ -236,17 +239,13 @@ mod tests {
                 "expect-failed",
                 &format!("expected collectives C = [ReduceScatter_{{X,F}}], found {gather}"),
             ),
-            (
-                "limit communication 3071B",
-                "limit-exceeded",
-                "the plan takes 3.07 kB on each device, more than the limit of 3071B",
-            ),
+            ("limit communication 3071B", "limit-exceeded", "the plan needs 3.07 kB per device; the limit is 3071B"),
         ] {
             assert_eq!(breaches(line), [(code.to_owned(), message.to_owned())], "{line}");
         }
     }
 
-    /// What is offered instead of a limit that is too low is kept, and nothing lower is.
+    /// The suggested limit holds, and no lower one does.
     #[test]
     fn the_limit_that_is_offered_is_kept() {
         let planned = |limit: &str| {

@@ -1,17 +1,17 @@
-//! The largest flow between two nodes, and the least cut between them, in whole numbers.
+//! Maximum flow and minimum cut between two nodes, in whole numbers.
 //!
-//! petgraph has Dinic's algorithm too, but looks for each path from the source on: packing trees on a torus of 64
-//! devices took 1.6 times as long with it. The sides of a least cut are the same with any largest flow.
+//! petgraph also has Dinic's algorithm, but restarts each path at the source: packing trees on a torus of 64 devices took
+//! 1.6 times as long. The sides of a minimum cut are the same for any maximum flow.
 
 use std::collections::VecDeque;
 use std::ops::{Add, Sub};
 
-/// A network in which capacities are used up.
+/// A flow network with residual capacities.
 #[derive(Debug)]
 pub(crate) struct Flow<T> {
-    /// The edges that leave each node.
+    /// Edges that leave each node.
     leaving: Vec<Vec<usize>>,
-    /// Where each edge leads; the next one, or the one before, is its way back.
+    /// Head of each edge; the next one, or the one before, is its reverse.
     to: Vec<usize>,
     left: Vec<T>,
 }
@@ -26,12 +26,12 @@ impl<T: Copy + Default + Ord + Add<Output = T> + Sub<Output = T>> Flow<T> {
         self.leaving.len() - 1
     }
 
-    /// A one-way edge; its number.
+    /// Adds a directed edge; returns its number.
     pub(crate) fn add(&mut self, from: usize, to: usize, capacity: T) -> usize {
         self.add_both_ways(from, to, capacity, T::default())
     }
 
-    /// An edge that carries `there` one way and `back` the other; its number.
+    /// Adds an edge with capacity `there` one way and `back` the other; returns its number.
     pub(crate) fn add_both_ways(&mut self, from: usize, to: usize, there: T, back: T) -> usize {
         let edge = self.to.len();
         for (from, to, capacity) in [(from, to, there), (to, from, back)] {
@@ -42,12 +42,12 @@ impl<T: Copy + Default + Ord + Add<Output = T> + Sub<Output = T>> Flow<T> {
         edge
     }
 
-    /// What an edge still carries.
+    /// Residual capacity of an edge.
     pub(crate) fn left(&self, edge: usize) -> T {
         self.left[edge]
     }
 
-    /// Sends as much as there is room for, but no more than `limit`, and says how much. Dinic's algorithm.
+    /// Sends as much flow as possible, up to `limit`; returns the amount. Dinic's algorithm.
     pub(crate) fn send(&mut self, source: usize, sink: usize, limit: T) -> T {
         let mut sent = T::default();
         while sent < limit {
@@ -61,7 +61,7 @@ impl<T: Copy + Default + Ord + Add<Output = T> + Sub<Output = T>> Flow<T> {
         sent
     }
 
-    /// How many edges each node is away from the source.
+    /// Distance of each node from the source, in edges.
     fn levels(&self, source: usize) -> Vec<usize> {
         let mut levels = vec![usize::MAX; self.leaving.len()];
         let mut open = VecDeque::from([source]);
@@ -78,7 +78,7 @@ impl<T: Copy + Default + Ord + Add<Output = T> + Sub<Output = T>> Flow<T> {
         levels
     }
 
-    /// Sends up to `limit` from a node along edges that lead one level on.
+    /// Sends up to `limit` from a node along edges to the next level.
     fn push(&mut self, at: usize, sink: usize, limit: T, levels: &[usize], next: &mut [usize]) -> T {
         if at == sink {
             return limit;
@@ -102,12 +102,12 @@ impl<T: Copy + Default + Ord + Add<Output = T> + Sub<Output = T>> Flow<T> {
         sent
     }
 
-    /// The nodes from which something more could reach the sink: the smallest side of it that a least cut has.
+    /// Nodes that can reach the sink in the residual network: the smallest sink side of a minimum cut.
     pub(crate) fn sink_side(&self, sink: usize) -> Vec<bool> {
         self.reach(sink, |edge| self.left[edge ^ 1])
     }
 
-    /// The nodes that something more could reach from the source: the smallest side of it that a least cut has.
+    /// Nodes reachable from the source in the residual network: the smallest source side of a minimum cut.
     pub(crate) fn source_side(&self, source: usize) -> Vec<bool> {
         self.reach(source, |edge| self.left[edge])
     }

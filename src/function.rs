@@ -1,10 +1,10 @@
-//! Elementwise functions, and the few others that need no communication of their own.
+//! Elementwise functions, and other functions without communication of their own.
 
 use crate::dtype::DType;
 use crate::operator::Operator;
 use std::fmt;
 
-/// A number written in a program; floats are compared and hashed by their bits.
+/// A number in a program; floats are compared and hashed by their bits.
 #[derive(Clone, Copy, Debug)]
 pub struct Scalar(pub f64);
 
@@ -22,24 +22,24 @@ impl std::hash::Hash for Scalar {
     }
 }
 
-/// What stands in lanes that are padding, so that what comes next passes over them.
+/// The value written into padding lanes, neutral for the next operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Filler {
     /// 0, for sums.
     Zero,
     /// 1, for products.
     One,
-    /// The least number of the dtype, minus infinity of a float, for what looks for the largest.
+    /// The lowest number of the dtype (minus infinity of a float), for maxima.
     Least,
-    /// The greatest number of the dtype, infinity of a float and true of a bool, for what looks for the smallest.
+    /// The greatest number of the dtype (infinity of a float, true of a bool), for minima.
     Greatest,
 }
 
 impl Filler {
-    /// All of them.
+    /// All fillers.
     pub const ALL: [Filler; 4] = [Filler::Zero, Filler::One, Filler::Least, Filler::Greatest];
 
-    /// `zero`, `one`, `least` or `greatest`
+    /// The name: `zero`, `one`, `least` or `greatest`.
     pub fn word(self) -> &'static str {
         match self {
             Filler::Zero => "zero",
@@ -49,7 +49,7 @@ impl Filler {
         }
     }
 
-    /// What a reduction by this operator passes over; of a mean and a sum of squares, what is added passes.
+    /// The neutral element of a reduction; for a mean and a sum of squares, of the addition.
     pub fn neutral(operator: Operator) -> Filler {
         match operator {
             Operator::Sum | Operator::Mean | Operator::SquareAdd | Operator::Or | Operator::Root => Filler::Zero,
@@ -60,42 +60,42 @@ impl Filler {
     }
 }
 
-/// The elements that a function has a meaning on.
+/// The dtypes that a function supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Domain {
     /// Integers and floats.
     Numbers,
-    /// Floats alone.
+    /// Floats only.
     Floats,
-    /// Bools alone.
+    /// Booleans only.
     Bools,
 }
 
-/// Whether a function of larger elements is never smaller.
+/// Monotonicity of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trend {
-    /// It never falls.
+    /// Nondecreasing.
     Rises,
-    /// It never rises.
+    /// Nonincreasing.
     Falls,
-    /// Neither, or it has no value for some numbers.
+    /// Neither, or undefined for some numbers.
     Neither,
 }
 
-/// What is to be known of a function without computing it. Arithmetic counts as exact.
+/// Properties of a function. Arithmetic is treated as exact.
 #[derive(Clone, Copy, Debug)]
 pub struct Facts {
     /// Its name: `relu`.
     pub word: &'static str,
-    /// Of which elements it is.
+    /// Its dtypes.
     pub domain: Domain,
-    /// Whether it makes 0 of nothing but 0.
+    /// Whether only 0 is mapped to 0.
     pub keeps_zero: bool,
-    /// Of floats; integers wrap.
+    /// Monotonicity on floats; integers wrap.
     pub trend: Trend,
-    /// Whether it has no value, or an infinite one, for some numbers.
+    /// Whether it is undefined or infinite for some numbers.
     pub is_partial: bool,
-    /// Whether the result is an operand, or one with another sign: nothing is rounded.
+    /// Whether the result is an operand up to its sign, so nothing is rounded.
     pub selects: bool,
 }
 
@@ -130,7 +130,7 @@ impl Facts {
     }
 }
 
-/// A function of one element.
+/// A unary function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Unary {
     /// `-a`
@@ -143,6 +143,10 @@ pub enum Unary {
     Exp,
     /// `tanh(a)`
     Tanh,
+    /// `sin(a)`, of radians
+    Sin,
+    /// `cos(a)`, of radians
+    Cos,
     /// `1 / (1 + e^-a)`
     Sigmoid,
     /// `a / (1 + e^-a)`
@@ -159,18 +163,20 @@ pub enum Unary {
     Square,
     /// `1 / a`
     Recip,
-    /// Of a bool, the other one
+    /// Logical not
     Not,
 }
 
 impl Unary {
-    /// All of them.
-    pub const ALL: [Unary; 14] = [
+    /// All unary functions.
+    pub const ALL: [Unary; 16] = [
         Unary::Neg,
         Unary::Relu,
         Unary::Gelu,
         Unary::Exp,
         Unary::Tanh,
+        Unary::Sin,
+        Unary::Cos,
         Unary::Sigmoid,
         Unary::Silu,
         Unary::Sqrt,
@@ -182,7 +188,7 @@ impl Unary {
         Unary::Not,
     ];
 
-    /// A row for each.
+    /// Its properties.
     pub const fn facts(self) -> Facts {
         match self {
             Unary::Neg => of_numbers("neg").keeps_zero().falls().selects(),
@@ -190,6 +196,8 @@ impl Unary {
             Unary::Gelu => of_floats("gelu").keeps_zero(),
             Unary::Exp => of_floats("exp").rises(),
             Unary::Tanh => of_floats("tanh").keeps_zero().rises(),
+            Unary::Sin => of_floats("sin").keeps_zero(),
+            Unary::Cos => of_floats("cos"),
             Unary::Sigmoid => of_floats("sigmoid").rises(),
             Unary::Silu => of_floats("silu").keeps_zero(),
             Unary::Sqrt => of_floats("sqrt").keeps_zero().partial(),
@@ -203,7 +211,7 @@ impl Unary {
     }
 }
 
-/// A function of two elements.
+/// A binary function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Binary {
     /// `a + b`
@@ -214,17 +222,17 @@ pub enum Binary {
     Mul,
     /// `a / b`
     Div,
-    /// The larger of two
+    /// Maximum
     Larger,
-    /// The smaller of two
+    /// Minimum
     Smaller,
 }
 
 impl Binary {
-    /// All of them.
+    /// All binary functions.
     pub const ALL: [Binary; 6] = [Binary::Add, Binary::Sub, Binary::Mul, Binary::Div, Binary::Larger, Binary::Smaller];
 
-    /// A row for each.
+    /// Its properties.
     pub const fn facts(self) -> Facts {
         match self {
             Binary::Add => of_numbers("add").keeps_zero(),
@@ -237,7 +245,7 @@ impl Binary {
     }
 }
 
-/// How two elements compare.
+/// A comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Relation {
     /// `<`
@@ -255,7 +263,7 @@ pub enum Relation {
 }
 
 impl Relation {
-    /// All of them.
+    /// All comparisons.
     pub const ALL: [Relation; 6] = [
         Relation::Less,
         Relation::LessOrEqual,
@@ -277,7 +285,7 @@ impl Relation {
         }
     }
 
-    /// `<`, `<=`, `>`, `>=`, `==` or `!=`
+    /// The sign: `<`, `<=`, `>`, `>=`, `==` or `!=`.
     pub const fn sign(self) -> &'static str {
         match self {
             Relation::Less => "<",
@@ -289,7 +297,7 @@ impl Relation {
         }
     }
 
-    /// The one with this sign.
+    /// Parses a sign.
     pub fn from_sign(sign: &str) -> Option<Relation> {
         let sign = match sign {
             "≤" => "<=",
@@ -300,7 +308,7 @@ impl Relation {
         Relation::ALL.into_iter().find(|relation| relation.sign() == sign)
     }
 
-    /// The same with the sides exchanged: `a < b` is `b > a`.
+    /// The comparison with exchanged operands: `a < b` is `b > a`.
     #[must_use]
     pub const fn turned(self) -> Relation {
         match self {
@@ -314,7 +322,7 @@ impl Relation {
     }
 }
 
-/// A function of an element and a number of the program.
+/// A function of an element and a constant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ByNumber {
     /// `c * a`
@@ -328,7 +336,7 @@ pub enum ByNumber {
 }
 
 impl ByNumber {
-    /// All of them.
+    /// All functions with a constant.
     pub const ALL: [ByNumber; 4] = [ByNumber::Scale, ByNumber::Shift, ByNumber::AtLeast, ByNumber::AtMost];
 
     /// Its name: `scale`.
@@ -342,39 +350,39 @@ impl ByNumber {
     }
 }
 
-/// What a `Map` computes from elements that line up.
+/// The function of a `Map`, applied to aligned elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Function {
-    /// The operand itself: transposes where the indices say so.
+    /// Identity; transposes if the indices differ
     Identity,
-    /// Of one element.
+    /// Unary
     Unary(Unary),
-    /// Of two elements.
+    /// Binary
     Binary(Binary),
-    /// Of an element and a number.
+    /// With a constant
     ByNumber(ByNumber, Scalar),
     /// `a / n`, the end of a mean over n devices
     Over(u64),
-    /// Whether two elements compare like this, a bool
+    /// Comparison of two elements, a bool
     Is(Relation),
-    /// Whether an element and a number do
+    /// Comparison with a constant, a bool
     IsNumber(Relation, Scalar),
-    /// Of a bool and two others: the second where it is true, the third where it is not
+    /// `where` of a bool and two operands
     Where,
-    /// Of a bool and another: the other where it is true, a number where it is not
+    /// `where` of a bool, an operand and a constant
     Masked(Scalar),
-    /// `exp(a - max) / sum(exp(a - max))` over one dim of the result, by its place there
+    /// `exp(a - max) / sum(exp(a - max))` over one dim of the result
     Softmax {
-        /// Place of the dim.
+        /// Index of the dim.
         dim: u8,
     },
-    /// The operand, but a filler in the lanes of one dim that are padding.
+    /// Fill of the padding lanes of one dim.
     Fill {
-        /// Place of the dim in the result.
+        /// Index of the dim in the result.
         dim: u8,
-        /// The lanes before this one are kept.
+        /// First padding lane.
         valid: u64,
-        /// What the others become.
+        /// The filler.
         with: Filler,
     },
     /// Another element type; floats round to nearest even, integers wrap, float to integer saturates.

@@ -1,40 +1,40 @@
-//! Which local computations run as one kernel, and what each of them has to do with memory.
+//! Kernels: local computations that run fused, and their memory traffic.
 //!
-//! A kernel is a run of functions, casts, masks and local reductions, with the product before or after it. What is
-//! passed on inside a kernel is neither written to memory nor read from it; what several of its members read is read
-//! once. The graph may be one of values, of the steps of a plan, or of the operations of a schedule.
+//! A kernel is a run of functions, casts, masks and local reductions, with the product before or after it. Values passed
+//! on inside a kernel are neither written to memory nor read from it; values read by several members are read once. The
+//! graph may consist of values, steps of a plan, or operations of a schedule.
 //!
-//! A kernel takes what its members take by these rules, one after the other:
-//! - each member reads what it is the first to need of what comes from outside,
-//! - each member writes its result if anything outside needs it,
-//! - a product takes the longer of its operations and its memory traffic; the first result behind it that is written counts
-//!   as its own up to the same size, as it is written while the product is computed.
+//! The cost of a kernel is the sum of the costs of its members:
+//! - each member reads the outside values that no earlier member has read,
+//! - each member writes its result if it is used outside,
+//! - a product takes the longer of its operations and its memory traffic; the first written result after it counts as its
+//!   own up to the same size, since it is written while the product is computed.
 //!
-//! So a product and a function of its result take as long as the product alone.
+//! A product and a function of its result therefore take as long as the product alone.
 //!
-//! A product with a one-hot factor, `f32(ids == iota_V) * E`, takes or puts together rows by their numbers where that factor
-//! is made in its own kernel ([`Lookup`]).
+//! A product with a one-hot factor computed in the same kernel, `f32(ids == iota_V) * E`, gathers or scatters rows
+//! ([`Lookup`]).
 
 use crate::einsum::{Einsum, Index};
 use crate::function::{Filler, Function, Relation};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What the compiler of a machine makes one kernel of.
+/// The fusion that the compiler of a machine supports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fusion {
-    /// Nothing: each computation reads its operands and writes its result.
+    /// None: each computation reads its operands and writes its result.
     None,
     /// Runs of elementwise functions and reductions, with one product.
     #[default]
     Elementwise,
-    /// The same, and attention: a product, a softmax of it, and a product with that.
+    /// Also attention: a product, its softmax, and a product with that.
     Attention,
 }
 
 impl Fusion {
-    /// Whether these may be in one kernel, in their order.
+    /// Whether these computations, in this order, may form a kernel.
     fn takes(self, roles: &[Role]) -> bool {
         let products = roles.iter().filter(|role| **role == Role::Product).count();
         match self {
@@ -49,29 +49,29 @@ impl Fusion {
     }
 }
 
-/// What a computation is to fusion.
+/// The role of a computation in fusion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// A product of two arrays.
     Product,
     /// A softmax.
     Softmax,
-    /// Any other function, a reduction, a mask.
+    /// Any other function, a reduction, or a mask.
     Function,
 }
 
-/// What is to be known of how a value is made, to see which products are lookups.
+/// The origin of a value, for detecting lookups.
 #[derive(Clone, Debug, Default)]
 pub enum Makes {
-    /// The places along a dim, 0, 1, 2 and so on.
+    /// The indices along a dim: 0, 1, 2 and so on.
     Places,
     /// A part of its operand.
     Part,
-    /// Whether its two operands are equal.
+    /// An equality comparison of its two operands.
     Equal(Einsum),
-    /// Its operand in another dtype, or with its dims in another order.
+    /// Its operand in another dtype, or transposed.
     Same(Einsum),
-    /// Its operand with zeros in lanes that are padding.
+    /// Its operand with zeros in padding lanes.
     Filled,
     /// The product of its two operands.
     Product(Einsum),
@@ -81,7 +81,7 @@ pub enum Makes {
 }
 
 impl Makes {
-    /// What a function makes.
+    /// The role of a function in fusion.
     pub fn of(function: Function, einsum: impl FnOnce() -> Einsum) -> Makes {
         match function {
             Function::Is(Relation::Equal) => Makes::Equal(einsum()),
@@ -92,22 +92,22 @@ impl Makes {
     }
 }
 
-/// A product of which one factor is 1 in one place along a dim, and 0 elsewhere: it does not multiply.
+/// A product with a one-hot factor, which gathers or scatters rows instead of multiplying.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lookup {
-    /// Which factor.
+    /// The one-hot factor.
     pub factor: usize,
-    /// The index of the dim in the einsum of the product.
+    /// The one-hot index in the einsum of the product.
     pub index: Index,
 }
 
 impl Lookup {
-    /// The operations: one of each element that is taken.
+    /// Number of operations: one per selected element.
     pub fn flops(self, einsum: &Einsum, extents: &[Vec<u64>]) -> u128 {
         einsum.flops(extents) / u128::from(self.length(einsum, extents))
     }
 
-    /// The most elements that are read of a factor: of one in which rows are looked up, those of the rows.
+    /// Most elements read of a factor: for a table, those of the selected rows.
     pub fn reads(self, einsum: &Einsum, extents: &[Vec<u64>], factor: usize) -> u128 {
         let all = extents[factor].iter().fold(1u128, |all, extent| all.saturating_mul(u128::from(*extent)));
         if factor == self.factor || !einsum.operands[factor].contains(&self.index) {
@@ -122,27 +122,27 @@ impl Lookup {
     }
 }
 
-/// A value of a graph.
+/// A node of the graph.
 #[derive(Clone, Debug)]
 pub struct Node {
-    /// What computes it; none for what is no local computation: inputs and moves.
+    /// Its role; `None` for inputs and moves.
     pub role: Option<Role>,
-    /// What it is computed from: places before its own.
+    /// Its operands, which precede it.
     pub operands: Vec<usize>,
-    /// Whether something needs it that is no node.
+    /// Whether it is used outside of the graph.
     pub leaves: bool,
-    /// Only values with the same mark may be in one kernel.
+    /// Mark of its region; a kernel has values with equal marks only.
     pub mark: usize,
-    /// How it is made.
+    /// Its origin.
     pub makes: Makes,
 }
 
-/// Members of a kernel are no further apart than this, so that finding kernels takes no longer than the graph is long.
+/// Largest distance between members of a kernel, so that the running time is linear.
 const MOST_SPAN: usize = 1024;
 
-/// The kernels of a graph, each with at least two members in order.
+/// Finds the kernels of a graph, each with at least two members, in order.
 ///
-/// Values join the kernels of their operands one by one, if the kernel remains one: whatever lies on a way between two
+/// Values join the kernels of their operands one by one if the kernel stays convex: every node on a path between two
 /// members is a member.
 pub fn kernels(nodes: &[Node], fusion: Fusion) -> Vec<Vec<usize>> {
     let mut kernels: BTreeMap<usize, Vec<usize>> = (0..nodes.len()).map(|at| (at, vec![at])).collect();
@@ -169,7 +169,7 @@ pub fn kernels(nodes: &[Node], fusion: Fusion) -> Vec<Vec<usize>> {
     kernels.into_values().filter(|kernel| kernel.len() > 1).collect()
 }
 
-/// Whether no way leaves some values and comes back to them.
+/// Whether a set of nodes is convex: no path leaves it and returns.
 pub fn is_convex(nodes: &[Node], members: &BTreeSet<usize>) -> bool {
     let (Some(first), Some(last)) = (members.first(), members.last()) else { return true };
     let mut behind = vec![false; last - first + 1];
@@ -183,43 +183,43 @@ pub fn is_convex(nodes: &[Node], members: &BTreeSet<usize>) -> bool {
     })
 }
 
-/// What a value has to do with memory.
+/// The memory traffic of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Access {
     /// For each operand, whether it is read.
     pub reads: Vec<bool>,
-    /// What is written of the result.
+    /// The part of the result that is written.
     pub writes: Writes,
     /// Whether the result is never in memory.
     pub is_inside: bool,
-    /// Whether it is a product that only looks something up.
+    /// Whether it is a product that only looks up rows.
     pub lookup: Option<Lookup>,
     /// Whether it is the first of its kernel.
     pub starts: bool,
 }
 
 impl Access {
-    /// Of a computation that is a kernel of its own.
+    /// Traffic of a computation that is a kernel by itself.
     pub fn alone(operands: usize) -> Access {
         Access { reads: vec![true; operands], writes: Writes::All, is_inside: false, lookup: None, starts: true }
     }
 }
 
-/// What is written of a result, as far as its time is concerned.
+/// The part of a result whose write takes time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Writes {
-    /// All of it.
+    /// All of the result.
     All,
-    /// What goes beyond the size of the result of this product, which has paid for so much.
+    /// The part beyond the size of the result of this product, whose write it replaces.
     Beyond(usize),
-    /// Nothing.
+    /// Nothing: the result is not written.
     Nothing,
 }
 
 impl Writes {
-    /// The bytes, of a result of so many.
+    /// Bytes written, for a result of this size.
     ///
-    /// - `paid`: those of the result of a product.
+    /// - `paid`: bytes of the result of a product.
     pub fn of(self, bytes: u64, paid: impl FnOnce(usize) -> u64) -> u64 {
         match self {
             Writes::All => bytes,
@@ -229,7 +229,7 @@ impl Writes {
     }
 }
 
-/// What the values of a graph have to do with memory.
+/// Computes the memory traffic of all nodes.
 pub fn accesses(nodes: &[Node], kernels: &[Vec<usize>]) -> Vec<Access> {
     let mut accesses: Vec<Access> = nodes.iter().map(|node| Access::alone(node.operands.len())).collect();
     let mut users: Vec<Vec<usize>> = vec![Vec::new(); nodes.len()];
@@ -275,7 +275,7 @@ pub fn accesses(nodes: &[Node], kernels: &[Vec<usize>]) -> Vec<Access> {
     accesses
 }
 
-/// Whether a product has a factor that is one-hot and made in the same kernel.
+/// Whether a product has a one-hot factor computed in the same kernel.
 fn lookup(nodes: &[Node], members: &BTreeSet<usize>, product: usize) -> Option<Lookup> {
     let Makes::Product(einsum) = &nodes[product].makes else { return None };
     nodes[product].operands.iter().enumerate().find_map(|(factor, operand)| {
@@ -284,7 +284,7 @@ fn lookup(nodes: &[Node], members: &BTreeSet<usize>, product: usize) -> Option<L
     })
 }
 
-/// The dim along which a value is 1 in one place, the one that equals a number.
+/// The dim along which a value is one-hot: the one that is compared with indices.
 fn one_hot(nodes: &[Node], members: &BTreeSet<usize>, mut at: usize) -> Option<usize> {
     // The dims that are turned on the way, the last one first.
     let mut turns: Vec<&Einsum> = Vec::new();
@@ -373,7 +373,7 @@ mod tests {
         assert_eq!(kernels(&chain(FUNCTION), Fusion::Attention), [vec![1, 2]]);
     }
 
-    /// All kernels of all small graphs are runs, and no way leaves one and comes back, by all ways there are.
+    /// All kernels of all small graphs are runs and convex, by brute force.
     #[test]
     fn kernels_of_all_small_graphs_are_convex() {
         const COUNT: usize = 5;

@@ -1,4 +1,4 @@
-//! The type of an array: its dtype, its dims with sizes, and how it is sharded.
+//! Layouts: dtype, dims with sizes, and sharding.
 
 use crate::dtype::DType;
 use crate::mesh::{Axes, AxisId, AxisSet, DeviceId, Mesh};
@@ -7,116 +7,116 @@ use crate::units::Bytes;
 use std::fmt::Write as _;
 use std::ops::Range;
 
-/// A dim of the program, by its place in the table [`Dims`].
+/// A dim of the program, as an index into [`Dims`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DimId(pub u32);
 
-/// A dim of an array: which one, and how long it is.
+/// A dim of an array with its size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Dim {
-    /// Arrays that share an id share the dim: it is contracted or batched where they meet.
+    /// Arrays with the same id share the dim, which products contract or batch.
     pub id: DimId,
-    /// Global size, at least 1; in a checked program with the padding that its layouts need.
+    /// Global size, at least 1, including padding in a checked program.
     pub size: u64,
 }
 
-/// The names of the dims; a literal size is a dim of its own without a name.
+/// The names of the dims; each literal size is a separate unnamed dim.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Dims {
     table: Vec<(Option<String>, u64)>,
 }
 
 impl Dims {
-    /// Adds a dim; a `None` name is that of a literal.
+    /// Adds a dim; `None` for a literal size.
     pub fn add(&mut self, name: Option<String>, size: u64) -> Dim {
         let id = DimId(u32::try_from(self.table.len()).expect("fewer dims than bytes of source"));
         self.table.push((name, size));
         Dim { id, size }
     }
 
-    /// The dim of that name.
+    /// Finds a dim by name.
     pub fn named(&self, name: &str) -> Option<Dim> {
         let index = self.table.iter().position(|(known, _)| known.as_deref() == Some(name))?;
         Some(Dim { id: DimId(u32::try_from(index).ok()?), size: self.table[index].1 })
     }
 
-    /// All dims that have a name, in the order of their declaration.
+    /// All named dims in order of declaration.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.table.iter().filter_map(|(name, _)| name.as_deref())
     }
 
-    /// The name, or the size of a dim without one.
+    /// The name of a dim, or its size if unnamed.
     pub fn name(&self, dim: DimId) -> String {
         let (name, size) = &self.table[dim.0 as usize];
         name.clone().unwrap_or_else(|| size.to_string())
     }
 
-    /// The size that was declared, without padding.
+    /// The declared size, without padding.
     pub fn size(&self, dim: DimId) -> u64 {
         self.table[dim.0 as usize].1
     }
 
-    /// Whether the dim is a literal size, which meets no other dim.
+    /// Whether the dim is a literal size, which matches no other dim.
     pub fn is_literal(&self, dim: DimId) -> bool {
         self.table[dim.0 as usize].0.is_none()
     }
 }
 
-/// How an array is spread over the mesh: the axes part of a layout.
+/// The sharding of an array: the axes of its layout.
 ///
-/// An axis stands at most once, on a dim or in the open sum.
+/// An axis occurs at most once, on a dim or in the open sum.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Sharding {
-    /// The axes on each dim, major first.
+    /// The axes of each dim, major first.
     pub dims: Vec<Axes>,
-    /// The axes over which partial results are still to be combined.
+    /// The axes of the open sum.
     pub open: AxisSet,
-    /// How they are to be combined; [`Operator::Sum`] where nothing is open.
+    /// The operator of the open sum; [`Operator::Sum`] if there is none.
     pub operator: Operator,
 }
 
 impl Sharding {
-    /// Every device holds the whole array.
+    /// The fully replicated sharding.
     pub fn replicated(rank: usize) -> Sharding {
         Sharding { dims: vec![Axes::NONE; rank], open: AxisSet::NONE, operator: Operator::Sum }
     }
 
-    /// The axes that stand on a dim.
+    /// The axes that shard a dim.
     pub fn dim_axes(&self) -> AxisSet {
         self.dims.iter().fold(AxisSet::NONE, |set, axes| set.union(axes.set()))
     }
 
-    /// The axes that stand on a dim or in the open sum.
+    /// The axes that shard a dim or are in the open sum.
     pub fn used(&self) -> AxisSet {
         self.dim_axes().union(self.open)
     }
 
-    /// The dim on which the axis stands.
+    /// The dim that an axis shards.
     pub fn dim_of(&self, axis: AxisId) -> Option<usize> {
         self.dims.iter().position(|axes| axes.contains(axis))
     }
 
-    /// The dim on which the axis stands, and how many pieces of it lie between neighbours along the axis.
+    /// The dim that an axis shards, and the number of shards between neighbours along the axis.
     pub fn stride(&self, axis: AxisId, mesh: &Mesh) -> Option<(usize, u64)> {
         let dim = self.dim_of(axis)?;
         let minor = self.dims[dim].iter().rev().take_while(|other| *other != axis);
         Some((dim, mesh.group_size(minor)))
     }
 
-    /// The dim on which the axis stands, and how many pieces it is cut in before that.
+    /// The dim that an axis shards, and the number of parts before the axis splits it.
     pub fn block_of(&self, axis: AxisId, mesh: &Mesh) -> Option<(usize, u64)> {
         let dim = self.dim_of(axis)?;
         let major = self.dims[dim].iter().take_while(|other| *other != axis);
         Some((dim, mesh.group_size(major)))
     }
 
-    /// The same dims with no open sum.
+    /// The same sharding without the open sum.
     pub fn closed(mut self) -> Sharding {
         self.set_open(AxisSet::NONE);
         self
     }
 
-    /// Sets the axes of the open sum; without any, the operator is [`Operator::Sum`] so that equal shardings compare equal.
+    /// Sets the axes of the open sum. An empty set has the operator [`Operator::Sum`], so equal shardings compare equal.
     pub fn set_open(&mut self, open: AxisSet) {
         self.open = open;
         if open.is_empty() {
@@ -124,29 +124,29 @@ impl Sharding {
         }
     }
 
-    /// Reduces a part of the axes of the open sum; what is left may have another operator.
+    /// Reduces some axes of the open sum; the remaining ones may have another operator.
     pub fn reduce(&mut self, axes: AxisSet) {
         self.operator = self.operator.after_part();
         self.set_open(self.open.without(axes));
     }
 
-    /// Whether each dim divides by the sizes of its axes.
+    /// Whether each dim divides evenly by its axes.
     pub fn divides(&self, dims: &[Dim], mesh: &Mesh) -> bool {
         self.dims.iter().zip(dims).all(|(axes, dim)| dim.size.is_multiple_of(axes.group_size(mesh)))
     }
 
-    /// Bytes of the shard that one device holds of an array of these dims.
+    /// Bytes of one shard of an array with these dims.
     pub fn local_bytes(&self, dtype: DType, dims: &[Dim], mesh: &Mesh) -> Bytes {
         let extents = dims.iter().zip(&self.dims).map(|(dim, axes)| dim.size / axes.group_size(mesh));
         Bytes(extents.product::<u64>() * dtype.size())
     }
 
-    /// Whether the device has something of it: what is open by [`Operator::Root`] is on the first device alone.
+    /// Whether the device holds a block: an array open by [`Operator::Root`] is on the first device only.
     pub fn is_on(&self, device: DeviceId, mesh: &Mesh) -> bool {
         self.operator != Operator::Root || mesh.rank(device, self.open.iter()) == 0
     }
 
-    /// Which part of a dim the device holds.
+    /// The index of the shard of a dim that the device holds.
     pub fn local_range(&self, dim: usize, size: u64, mesh: &Mesh, device: DeviceId) -> Range<u64> {
         let axes = self.dims[dim];
         let length = size / axes.group_size(mesh);
@@ -155,34 +155,34 @@ impl Sharding {
     }
 }
 
-/// The type of an array.
+/// The layout of an array.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Layout {
-    /// Of its elements.
+    /// Element type.
     pub dtype: DType,
-    /// Which dims, and how long.
+    /// Dims with sizes.
     pub dims: Vec<Dim>,
-    /// How it is spread over the mesh; as many entries as `dims`.
+    /// Sharding, with one entry per dim.
     pub sharding: Sharding,
 }
 
 impl Layout {
-    /// The extents of the shard that one device holds.
+    /// Extents of one shard.
     pub fn local_extents(&self, mesh: &Mesh) -> Vec<u64> {
         self.dims.iter().zip(&self.sharding.dims).map(|(dim, axes)| dim.size / axes.group_size(mesh)).collect()
     }
 
-    /// Bytes of the whole array, once.
+    /// Bytes of the whole array.
     pub fn global_bytes(&self) -> Bytes {
         Bytes(self.dims.iter().map(|dim| dim.size).product::<u64>() * self.dtype.size())
     }
 
-    /// Bytes of the shard that one device holds.
+    /// Bytes of one shard.
     pub fn local_bytes(&self, mesh: &Mesh) -> Bytes {
         self.sharding.local_bytes(self.dtype, &self.dims, mesh)
     }
 
-    /// As it is written: `[I_X, J]{U_Y}`, without name and dtype.
+    /// Formats `[I_X, J]{U_Y}`, without name and dtype.
     pub fn brackets(&self, mesh: &Mesh, dims: &Dims) -> String {
         let mut text = String::from("[");
         for (index, (dim, axes)) in self.dims.iter().zip(&self.sharding.dims).enumerate() {

@@ -4,22 +4,22 @@
 //! text ─► syntax ─► program ─► plan ─► schedule ─► { values | proof | clock } ─► reports
 //! ```
 //!
-//! | stage | its data | its one idea |
+//! | stage | data | idea |
 //! | --- | --- | --- |
-//! | [`syntax`] | [`syntax::Ast`] | what was written, nothing interpreted |
-//! | [`program`] | [`program::Program`] | typed values; after it no user mistake is possible |
-//! | [`topology`] | [`topology::Topology`] | a link is the only thing between devices that is ever busy |
-//! | [`recipe`] | [`recipe::Recipe`] | how a collective becomes operations is decided once, on the clock |
-//! | [`plan`] | [`plan::Plan`] | a product is a choice of what each mesh axis does, resharding a shortest path |
-//! | [`schedule`] | [`schedule::Schedule`] | one operation for the whole mesh, with parameters that are maps of the coordinates |
-//! | [`sim`] | blocks, symbols, ticks | one DAG, interpreted on numbers, on symbols, on time and by counting |
+//! | [`syntax`] | [`syntax::Ast`] | the program as written, without interpretation |
+//! | [`program`] | [`program::Program`] | typed values; all user errors are reported before this stage ends |
+//! | [`topology`] | [`topology::Topology`] | links are the only shared resource between devices |
+//! | [`recipe`] | [`recipe::Recipe`] | the lowering of a collective is chosen once, by timing candidates |
+//! | [`plan`] | [`plan::Plan`] | each mesh axis has a role in a product; resharding is a shortest path |
+//! | [`schedule`] | [`schedule::Schedule`] | one operation for the whole mesh, parameterized by maps of the coordinates |
+//! | [`sim`] | blocks, symbols, ticks | one DAG, interpreted numerically, symbolically, in time, and by counting |
 //!
-//! [`compiler`] wires the stages. A *layout* is the type of an array: dtype, dims with sizes, the ordered mesh axes on
-//! each dim (major first), and the open sum. A *block* is what one device holds of a value, row-major; it may be
-//! absent. An operation is ready on a device when its operands are there; links serve messages in the order of the
-//! schedule's list. What the clock leaves out is told in [`sim::clock`].
+//! [`compiler`] connects the stages. A *layout* is the type of an array: dtype, dims with sizes, the ordered mesh axes of
+//! each dim (major first), and the open sum. A *block* is the part of a value that one device holds, row-major; it may be
+//! absent. An operation is ready on a device when its operands are available; links serve messages in list order.
+//! [`sim::clock`] documents what the clock does not model.
 //!
-//! From text to time; `examples/*.rs` go on from here, to comparisons, schedules by hand and other hardware:
+//! From text to time; `examples/*.rs` show comparisons, hand-written schedules and other hardware:
 //!
 //! ```
 //! use shardc::compiler::{self, Options};
@@ -34,11 +34,11 @@
 //! let (program, diagnostics) = compiler::check(source);
 //! let program = program.unwrap_or_else(|| panic!("{diagnostics:?}"));
 //!
-//! // Planned, lowered and proven.
+//! // Plan, lower and prove.
 //! let compiled = compiler::compile(&program, &Options::default()).expect("a schedule");
 //! assert_eq!(compiled.proof.devices, 4);
 //!
-//! // Three quarters of the array arrive on each device.
+//! // Each device receives three quarters of the array.
 //! assert_eq!(compiled.plan.usage().received.most, 64 * 32 * 2 * 3 / 4);
 //!
 //! let timing = clock::run(&compiled.schedule, &compiled.topology).expect("every message has a way");
@@ -77,6 +77,7 @@ pub mod advice;
 pub mod arrays;
 pub mod bounds;
 pub mod costs;
+pub mod import;
 pub mod lower;
 pub mod plan;
 pub mod program;
@@ -86,6 +87,7 @@ pub mod sim;
 pub mod syntax;
 pub mod topology;
 
+pub mod audit;
 #[cfg(feature = "cli")]
 pub mod cli;
 pub mod compiler;
@@ -96,3 +98,4 @@ pub mod export;
 pub mod picture;
 pub mod report;
 pub mod sweep;
+pub mod tune;

@@ -1,14 +1,14 @@
-//! What a program says of single links: that they are down, or slower than the others.
+//! Degraded links of a program.
 
 use crate::mesh::DeviceId;
 use std::fmt;
 
-/// The state of a link that is not as it should be.
+/// The state of a degraded link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LinkState {
-    /// It carries nothing.
+    /// Failed.
     Down,
-    /// It carries so many hundredths of its rate, from 1 to 100; the latency stays.
+    /// At this percentage of its rate, from 1 to 100; its latency stays the same.
     Percent(u8),
 }
 
@@ -21,13 +21,13 @@ impl fmt::Display for LinkState {
     }
 }
 
-/// A degraded link, one way.
+/// A degraded link, in one direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct DegradedLink {
-    /// The device that sends into it.
+    /// The sending device.
     pub from: DeviceId,
-    /// The device that it leads to.
+    /// The receiving device.
     pub to: DeviceId,
-    /// What is wrong with it.
+    /// Its state.
     pub state: LinkState,
 }

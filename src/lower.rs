@@ -1,4 +1,4 @@
-//! Plan to [`Schedule`]: every step becomes operations, collectives by their recipes.
+//! Lowering of a plan to a [`Schedule`]: every step becomes operations, collectives by their recipes.
 
 use crate::function::Function;
 use crate::layout::Dim;
@@ -14,51 +14,46 @@ use thiserror::Error;
 /// Why a plan cannot be lowered.
 #[derive(Clone, Debug, PartialEq, Eq, Error, miette::Diagnostic)]
 pub enum LowerError {
-    /// A method that was asked for does not apply.
-    #[error("`{method}` is no method for {kind} along {axis}, a {wiring} of {size}")]
+    /// A requested method does not apply.
+    #[error("method `{method}` does not support {kind} along {axis}, a {wiring} of {size}")]
     #[diagnostic(code("method-not-applicable"), help("{help}"))]
     Method {
-        /// Its name.
+        /// Name of the method.
         method: &'static str,
         /// The collective.
         kind: &'static str,
-        /// Along which axes.
+        /// Its axes.
         axis: String,
-        /// How these are wired.
+        /// Wiring of the axes.
         wiring: Wiring,
-        /// How many devices they have.
+        /// Number of devices.
         size: u64,
-        /// What could be asked for instead.
+        /// Applicable methods.
         help: String,
         /// The statement.
-        #[label("asked for by this statement")]
+        #[label("requested by this statement")]
         span: SourceSpan,
     },
-    /// Every method of a collective has more operations than can be proven.
-    #[error("{kind} along {axis}, {size} devices, has more operations than can be proven")]
+    /// Every method of a collective has too many operations to prove.
+    #[error("{kind} along {axis} ({size} devices) has too many operations to prove")]
     #[diagnostic(
         code("proof-too-large"),
-        help("`plan` tells what it costs by its bound; a mesh of several shorter axes has fewer operations")
+        help("`shardc plan` shows its lower bound; a mesh of several shorter axes has fewer operations")
     )]
     TooLarge {
         /// The collective.
         kind: &'static str,
-        /// Along which axes.
+        /// Its axes.
         axis: String,
-        /// How many devices they have.
+        /// Number of devices.
         size: u64,
         /// The statement.
         #[label("needed by this statement")]
         span: SourceSpan,
     },
-    /// It is not known how a collective becomes operations.
+    /// A collective has no recipe.
     #[error("{kind} has no recipe")]
-    #[diagnostic(
-        code("recipe-missing"),
-        help(
-            "`Plan::with_recipes` chooses the operations of collectives; `compiler::plan` makes plans that have them"
-        )
-    )]
+    #[diagnostic(code("recipe-missing"), help("call `Plan::with_recipes`, or use `compiler::plan`"))]
     NoRecipe {
         /// The collective.
         kind: &'static str,
@@ -68,16 +63,15 @@ pub enum LowerError {
     },
 }
 
-/// Lowers every step of a plan that [has its recipes](Plan::with_recipes), one after the other.
+/// Lowers every step of a plan that [has its recipes](Plan::with_recipes), in order.
 ///
 /// # Errors
-/// If a statement asks for a method that does not apply, or needs a collective with more operations than can be proven;
-/// if a collective has no recipe.
+/// If a requested method does not apply, a collective has too many operations to prove, or a collective has no recipe.
 pub fn lower(plan: &Plan) -> Result<Schedule, LowerError> {
     listed(plan, &Listing::of(plan))
 }
 
-/// The same, in the order of a listing, and where it has pieces in these.
+/// Lowers a plan in the order of a listing, split into its pieces.
 ///
 /// # Errors
 /// As [`lower`].
@@ -120,7 +114,7 @@ pub fn listed(plan: &Plan, listing: &Listing<'_>) -> Result<Schedule, LowerError
     Ok(schedule)
 }
 
-/// The view `[.., shards, pieces, rest, ..]` of a block, and where a piece is in it.
+/// The view `[.., shards, pieces, rest, ..]` of a block, and the region of a piece in it.
 fn piece(extents: &[u64], pieces: Pieces, at: u64) -> (Vec<u64>, Region) {
     let mut view = extents.to_vec();
     let rest = view[pieces.dim] / pieces.shards / pieces.count;
@@ -164,8 +158,8 @@ fn error(flaw: &Flaw, span: SourceSpan) -> LowerError {
             wiring: *wiring,
             size: *size,
             help: match candidates.iter().map(|method| format!("`{}`", method.name())).join(" or ") {
-                none if none.is_empty() => "leave `using` out: there is nothing to send".to_owned(),
-                some => format!("leave `using` out, or use {some}"),
+                none if none.is_empty() => "remove `using`; no communication is needed".to_owned(),
+                some => format!("remove `using`, or use {some}"),
             },
             span,
         },
@@ -175,12 +169,12 @@ fn error(flaw: &Flaw, span: SourceSpan) -> LowerError {
     }
 }
 
-/// Arrays are numbered as the values are.
+/// Converts values to dense arrays with the same numbers.
 fn array_id(value: ValueId) -> ArrayId {
     ArrayId(value.0)
 }
 
-/// What a value is, without any layout.
+/// The definition of a value without layouts.
 fn array(program: &Program, id: ValueId) -> Array {
     let value = program.value(id);
     let operands: Vec<ArrayId> = value.definition.operands().iter().map(|operand| array_id(*operand)).collect();

@@ -1,10 +1,10 @@
-//! How much memory the system lets this process have.
+//! Memory available to this process.
 
 use std::fs::read_to_string;
 use std::sync::OnceLock;
 
-/// Bytes that may still be allocated, as limits on the address space (`ulimit -v`) and of the control group say; none
-/// where neither sets a limit, or the system does not tell. Asked once, when little is allocated yet.
+/// Bytes that may still be allocated, by the limits of the address space (`ulimit -v`) and of the control group; `None`
+/// without limits, or if the system does not report them. Determined once, at startup.
 pub(crate) fn allowed() -> Option<u64> {
     static ALLOWED: OnceLock<Option<u64>> = OnceLock::new();
     *ALLOWED.get_or_init(|| {
@@ -16,13 +16,13 @@ pub(crate) fn allowed() -> Option<u64> {
     })
 }
 
-/// The soft limit in `/proc/self/limits`: `Max address space  1048576000  unlimited  bytes`
+/// Parses the soft limit in `/proc/self/limits`: `Max address space  1048576000  unlimited  bytes`.
 fn address_space(limits: &str) -> Option<u64> {
     let line = limits.lines().find_map(|line| line.strip_prefix("Max address space"))?;
     line.split_whitespace().next()?.parse().ok()
 }
 
-/// The address space in use, in `/proc/self/status`: `VmSize:  12345 kB`
+/// Parses the address space in use in `/proc/self/status`: `VmSize:  12345 kB`.
 fn size(status: &str) -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix("VmSize:"))?;
     Some(line.split_whitespace().next()?.parse::<u64>().ok()?.saturating_mul(1024))

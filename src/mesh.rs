@@ -1,4 +1,4 @@
-//! The mesh: a named grid of devices.
+//! Meshes: named grids of devices.
 
 mod orbits;
 mod views;
@@ -10,12 +10,12 @@ use std::iter;
 use views::{Cut, View};
 pub use wiring::Wiring;
 
-/// An axis of the mesh, by its place in the declaration.
+/// An axis of the mesh, by its position in the declaration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AxisId(u8);
 
 impl AxisId {
-    /// The axis declared at place `index`.
+    /// The axis declared at position `index`.
     ///
     /// # Panics
     /// If `index` is not below [`Mesh::MOST_AXES`].
@@ -24,18 +24,18 @@ impl AxisId {
         AxisId(u8::try_from(index).expect("checked above"))
     }
 
-    /// The place in the declaration.
+    /// The position in the declaration.
     pub fn index(self) -> usize {
         usize::from(self.0)
     }
 }
 
-/// A device, numbered row-major over the mesh: the last axis varies fastest.
+/// A device, numbered in row-major order: the last axis varies fastest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DeviceId(pub u32);
 
 impl DeviceId {
-    /// As an index into a list with an entry per device.
+    /// The device as an index.
     pub fn index(self) -> usize {
         self.0 as usize
     }
@@ -47,16 +47,16 @@ impl fmt::Display for DeviceId {
     }
 }
 
-/// One axis of the mesh.
+/// An axis of the mesh.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Axis {
     /// Its name, `X` or `data`.
     pub name: String,
-    /// How many devices lie along it, at least 1.
+    /// Number of devices along it, at least 1.
     pub size: u32,
-    /// The wiring the program asks for; without it the hardware's own rule decides.
+    /// Wiring that overrides the hardware's rule.
     pub wiring: Option<Wiring>,
-    /// The network it lies over; without one, the network inside a node.
+    /// Network of the axis; `None` for the network inside a node.
     pub over: Option<String>,
 }
 
@@ -64,66 +64,66 @@ pub struct Axis {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mesh {
     axes: Vec<Axis>,
-    /// The axes of the machine that are in parts, in order; each part is one of the axes.
+    /// The split machine axes, in order; each part is an axis of the mesh.
     views: Vec<View>,
-    /// The axes that the compiler has cut in parts, in order.
+    /// The axes split by the compiler, in order.
     cut: Vec<Cut>,
 }
 
 impl Mesh {
-    /// The most axes a mesh can have; [`Axes`] packs that many into a word.
+    /// Most axes of a mesh; [`Axes`] packs them into one word.
     pub const MOST_AXES: usize = 15;
-    /// The most devices a mesh can have, far above any machine that exists.
+    /// Most devices of a mesh.
     pub const MOST_DEVICES: u64 = 1 << 20;
 
-    /// A mesh of these axes; `None` if there are too many axes or devices, or an axis is empty.
+    /// Creates a mesh; `None` if there are too many axes or devices, or an axis is empty.
     pub fn new(axes: Vec<Axis>) -> Option<Mesh> {
         let devices = axes.iter().try_fold(1u64, |n, axis| n.checked_mul(u64::from(axis.size)));
         let fits = axes.len() <= Self::MOST_AXES && devices.is_some_and(|n| (1..=Self::MOST_DEVICES).contains(&n));
         fits.then_some(Mesh { axes, views: Vec::new(), cut: Vec::new() })
     }
 
-    /// A mesh from names and sizes, wired as the hardware has it; for tests and examples.
+    /// Creates a mesh from names and sizes with default wiring; for tests and examples.
     ///
     /// # Panics
-    /// Where [`Mesh::new`] has no answer.
+    /// If [`Mesh::new`] returns `None`.
     pub fn of(axes: &[(&str, u32)]) -> Mesh {
         let axes =
             axes.iter().map(|(name, size)| Axis { name: (*name).to_owned(), size: *size, wiring: None, over: None });
         Mesh::new(axes.collect()).expect("a small mesh")
     }
 
-    /// The axes in the order of the declaration.
+    /// The axes in order of declaration.
     pub fn axes(&self) -> &[Axis] {
         &self.axes
     }
 
-    /// The ids of the axes in the order of the declaration.
+    /// The ids of the axes in order of declaration.
     pub fn axis_ids(&self) -> impl Iterator<Item = AxisId> + use<> {
         (0..self.axes.len()).map(AxisId::new)
     }
 
-    /// One axis.
+    /// The axis with this id.
     pub fn axis(&self, axis: AxisId) -> &Axis {
         &self.axes[axis.index()]
     }
 
-    /// The axis of that name.
+    /// Finds an axis by name.
     pub fn axis_named(&self, name: &str) -> Option<AxisId> {
         self.axes.iter().position(|axis| axis.name == name).map(AxisId::new)
     }
 
-    /// How many devices lie along the axis.
+    /// Number of devices along the axis.
     pub fn size(&self, axis: AxisId) -> u64 {
         u64::from(self.axis(axis).size)
     }
 
-    /// The size of the replica groups that the axes span: the product of their sizes.
+    /// Size of the replica groups that the axes span: the product of their sizes.
     pub fn group_size(&self, axes: impl IntoIterator<Item = AxisId>) -> u64 {
         axes.into_iter().map(|axis| self.size(axis)).product()
     }
 
-    /// The number of devices.
+    /// Number of devices.
     pub fn device_count(&self) -> usize {
         self.axes.iter().map(|axis| axis.size as usize).product()
     }
@@ -134,12 +134,12 @@ impl Mesh {
         (0..count).map(DeviceId)
     }
 
-    /// By how much the device number grows from one coordinate of `axis` to the next.
+    /// Difference of device numbers between neighbours along `axis`.
     pub fn stride(&self, axis: AxisId) -> u32 {
         self.axes[axis.index() + 1..].iter().map(|axis| axis.size).product()
     }
 
-    /// Where the device lies along the axis.
+    /// Coordinate of the device along the axis.
     pub fn coordinate(&self, device: DeviceId, axis: AxisId) -> u32 {
         device.0 / self.stride(axis) % self.axis(axis).size
     }
@@ -150,18 +150,18 @@ impl Mesh {
         DeviceId(device.0 - self.coordinate(device, axis) * stride + coordinate * stride)
     }
 
-    /// The coordinates of a device for people: `(0,1)`.
+    /// Formats the coordinates of a device: `(0,1)`.
     pub fn place(&self, device: DeviceId) -> String {
         let coordinates: Vec<String> = self.axis_ids().map(|axis| self.coordinate(device, axis).to_string()).collect();
         format!("({})", coordinates.join(","))
     }
 
-    /// The rank of the device in the replica group spanned by `axes`, the first of them major.
+    /// Rank of the device in the replica group spanned by `axes`, the first of them major.
     pub fn rank(&self, device: DeviceId, axes: impl IntoIterator<Item = AxisId>) -> u64 {
         axes.into_iter().fold(0, |rank, axis| rank * self.size(axis) + u64::from(self.coordinate(device, axis)))
     }
 
-    /// The device of the same group that has this rank along `axes`, the first of them major.
+    /// The device of the same group with this rank along `axes`, the first of them major.
     pub fn with_rank<I>(&self, device: DeviceId, axes: I, mut rank: u64) -> DeviceId
     where
         I: IntoIterator<Item = AxisId>,
@@ -176,21 +176,21 @@ impl Mesh {
         device
     }
 
-    /// The members of the replica group of a device along `axes`, the first of them major, by rank.
+    /// Members of the replica group of a device along `axes`, the first of them major, by rank.
     pub fn group<'a>(&'a self, device: DeviceId, axes: &'a [AxisId]) -> impl Iterator<Item = DeviceId> + 'a {
         let ranks = 0..self.group_size(axes.iter().copied());
         ranks.map(move |rank| self.with_rank(device, axes.iter().copied(), rank))
     }
 }
 
-/// An ordered list of distinct axes, major first, in one word: what shards a dim.
+/// An ordered list of distinct axes, major first, in one word: the axes of a dim.
 ///
-/// Four bits an axis, the last axis lowest; 0 is the empty list.
+/// Four bits per axis, the last axis lowest; 0 is the empty list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Axes(u64);
 
 impl Axes {
-    /// No axes: the dim is whole on every device.
+    /// The empty list: the dim is not sharded.
     pub const NONE: Axes = Axes(0);
 
     /// The list of one axis.
@@ -198,45 +198,45 @@ impl Axes {
         Axes(axis.index() as u64 + 1)
     }
 
-    /// The list with one more axis, as the minor-most.
+    /// Appends an axis as the minor-most one.
     pub fn with(self, axis: AxisId) -> Axes {
         Axes(self.0 << 4 | (axis.index() as u64 + 1))
     }
 
-    /// This list followed by another.
+    /// Concatenates two lists.
     pub fn then(self, minor: Axes) -> Axes {
         minor.iter().fold(self, Axes::with)
     }
 
-    /// What stands before `suffix`, if the list ends with it.
+    /// The list without `suffix`, if it ends with it.
     pub fn strip_suffix(self, suffix: Axes) -> Option<Axes> {
         let bits = 4 * suffix.len();
         let (rest, end) = if bits == 64 { (0, self.0) } else { (self.0 >> bits, self.0 & ((1 << bits) - 1)) };
         (end == suffix.0).then_some(Axes(rest))
     }
 
-    /// What stands behind `prefix`, if the list begins with it.
+    /// The list without `prefix`, if it begins with it.
     pub fn strip_prefix(self, prefix: Axes) -> Option<Axes> {
         let begins = self.len() >= prefix.len() && self.iter().zip(prefix.iter()).all(|(a, b)| a == b);
         begins.then(|| self.iter().skip(prefix.len()).collect())
     }
 
-    /// Those that are in a set, in order.
+    /// The axes that are in a set, in order.
     pub fn within(self, axes: AxisSet) -> Axes {
         self.iter().filter(|axis| axes.contains(*axis)).collect()
     }
 
-    /// Those that are not in a set, in order.
+    /// The axes that are not in a set, in order.
     pub fn without(self, axes: AxisSet) -> Axes {
         self.iter().filter(|axis| !axes.contains(*axis)).collect()
     }
 
-    /// The number of axes.
+    /// Number of axes.
     pub fn len(self) -> usize {
         (64 - self.0.leading_zeros() as usize).div_ceil(4)
     }
 
-    /// Whether there are none.
+    /// Whether the list is empty.
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }
@@ -256,22 +256,22 @@ impl Axes {
         self.set().contains(axis)
     }
 
-    /// The same axes without their order.
+    /// The axes as a set.
     pub fn set(self) -> AxisSet {
         self.iter().collect()
     }
 
-    /// The product of their sizes.
+    /// Product of the sizes of the axes.
     pub fn group_size(self, mesh: &Mesh) -> u64 {
         mesh.group_size(self.iter())
     }
 
-    /// As a subscript: `` for none, `_X`, `_XY` for single letters, `_{data,model}` for longer names.
+    /// Formats a subscript: empty, `_X`, `_XY` for single letters, `_{data,model}` for longer names.
     pub fn subscript(self, mesh: &Mesh) -> String {
         if self.is_empty() { String::new() } else { format!("_{}", self.names(mesh)) }
     }
 
-    /// The names as they stand after a collective: `X`, `XY`, `{data,model}`.
+    /// Formats the names as after a collective: `X`, `XY`, `{data,model}`.
     pub fn names(self, mesh: &Mesh) -> String {
         join_names(mesh, self.iter())
     }
@@ -294,7 +294,7 @@ impl FromIterator<AxisId> for Axes {
 pub struct AxisSet(u16);
 
 impl AxisSet {
-    /// No axes.
+    /// The empty set.
     pub const NONE: AxisSet = AxisSet(0);
 
     /// The set of one axis.
@@ -307,52 +307,52 @@ impl AxisSet {
         self.0 & AxisSet::one(axis).0 != 0
     }
 
-    /// The axes of either.
+    /// Union.
     pub fn union(self, other: AxisSet) -> AxisSet {
         AxisSet(self.0 | other.0)
     }
 
-    /// The axes of both.
+    /// Intersection.
     pub fn intersection(self, other: AxisSet) -> AxisSet {
         AxisSet(self.0 & other.0)
     }
 
-    /// The axes of this that are not in the other.
+    /// Difference.
     pub fn without(self, other: AxisSet) -> AxisSet {
         AxisSet(self.0 & !other.0)
     }
 
-    /// Whether every axis of this is in the other.
+    /// Whether this set is a subset of another.
     pub fn is_subset(self, other: AxisSet) -> bool {
         self.without(other).is_empty()
     }
 
-    /// Whether there are none.
+    /// Whether the set is empty.
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// How many there are.
+    /// Number of axes.
     pub fn len(self) -> usize {
         self.0.count_ones() as usize
     }
 
-    /// The axes in the order of the mesh.
+    /// The axes in mesh order.
     pub fn iter(self) -> impl DoubleEndedIterator<Item = AxisId> + Clone + use<> {
         (0..Mesh::MOST_AXES).filter(move |index| self.0 >> index & 1 == 1).map(AxisId::new)
     }
 
-    /// The same axes as a list in the order of the mesh.
+    /// The axes as a list in mesh order.
     pub fn in_order(self) -> Axes {
         self.iter().collect()
     }
 
-    /// The product of their sizes.
+    /// Product of the sizes of the axes.
     pub fn group_size(self, mesh: &Mesh) -> u64 {
         mesh.group_size(self.iter())
     }
 
-    /// All subsets but the empty one.
+    /// All non-empty subsets.
     pub fn subsets(self) -> impl Iterator<Item = AxisSet> + use<> {
         let mut next = Some(self.0);
         iter::from_fn(move || {
@@ -362,7 +362,7 @@ impl AxisSet {
         })
     }
 
-    /// The names as they stand after a collective: `X`, `XY`, `{data,model}`.
+    /// Formats the names as after a collective: `X`, `XY`, `{data,model}`.
     pub fn names(self, mesh: &Mesh) -> String {
         join_names(mesh, self.iter())
     }
@@ -374,8 +374,8 @@ impl FromIterator<AxisId> for AxisSet {
     }
 }
 
-/// `X`, `XY`, or `{data,model}`; a single long name stands without braces, as `I_data` reads. All parts of an axis that
-/// the compiler has cut go by the name of the axis.
+/// Formats `X`, `XY`, or `{data,model}`; a single long name has no braces, as in `I_data`. If all parts of an axis split
+/// by the compiler are listed, the name of the axis is used.
 fn join_names(mesh: &Mesh, axes: impl Iterator<Item = AxisId>) -> String {
     let axes: Vec<AxisId> = axes.collect();
     let mut names: Vec<&str> = Vec::new();

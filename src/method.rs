@@ -1,91 +1,91 @@
-//! The names of the ways in which a collective can be scheduled.
+//! Methods for scheduling collectives.
 
-/// How a collective is scheduled.
+/// A method for scheduling a collective.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Method {
-    /// Whole shards, one link a step towards higher coordinates, all the way round.
+    /// Whole shards, one link per step towards higher coordinates, all the way around.
     ClockwiseRing,
-    /// The same towards lower coordinates.
+    /// Whole shards, one link per step towards lower coordinates, all the way around.
     AnticlockwiseRing,
-    /// One half of each shard goes clockwise, the other anticlockwise, both all the way round.
+    /// One half of each shard clockwise, the other anticlockwise, both all the way around.
     BidirectionalRingPair,
-    /// Whole shards both ways, until they meet half-way round.
+    /// Whole shards in both directions, until they meet halfway around.
     MeetInMiddleRing,
-    /// The same, but the shard of the antipode comes in two halves, one from each side.
+    /// Like [`Method::MeetInMiddleRing`], but the shard of the antipode arrives in two halves, one from each side.
     BalancedMeetInMiddleRing,
-    /// Whole shards both ways, up to the ends; what each device has for each other one, the farthest first.
+    /// Whole shards in both directions, up to the ends; the data for the farthest device first.
     Line,
     /// Every device sends to every other one directly, over a switch.
     OneHop,
-    /// Every device sends what it has to every other one: shards directly, values to be combined link by link.
+    /// Every device sends its data to every other one: shards directly, partial results link by link.
     Broadcast,
-    /// The same for values to be combined on a line, up to its ends.
+    /// Like [`Method::Broadcast`] for partial results on a line, up to its ends.
     LineBroadcast,
-    /// In round k each device takes over all that the one 2^k away holds; whole values are exchanged and combined.
+    /// In round k each device exchanges its data with the one 2^k away; whole values are exchanged and combined.
     RecursiveDoubling,
-    /// The same with the farthest first, while there is little to send.
+    /// Recursive doubling in reverse order: the farthest device first, while messages are small.
     RecursiveHalving,
-    /// In round k each device takes over what the one 2^k further up holds; for any number of devices.
+    /// In round k each device receives the data of the one 2^k further up; for any number of devices.
     Bruck,
-    /// Distances 1, 1, 3, 5, 11, .. by turns to both sides, one half of each shard the other way round.
+    /// Distances 1, 1, 3, 5, 11, .. alternating between both sides, one half of each shard in the opposite direction.
     Swing,
     /// Sums flow up a binary tree and back, in chunks.
     Tree,
-    /// The halves of each value by two binary trees; who has children in one is a leaf of the other.
+    /// The halves of each value on two binary trees; an inner node of one is a leaf of the other.
     DoubleBinaryTree,
     /// Sums flow from both ends of a line to its middle and back, in chunks.
     Chain,
-    /// Whole values are shifted by 1, 2, .. and all added at once.
+    /// Whole values are shifted by 1, 2, .. and added in one step.
     FuriosaRotation,
-    /// Each device slices its value along a diagonal; the slices are shifted and all added at once.
+    /// Each device slices its value along a diagonal; the slices are shifted and added in one step.
     FuriosaDiagonal,
-    /// Each message goes straight from its source to its destination, the shorter way.
+    /// Each message goes directly from its source to its destination, the shorter way.
     Direct,
-    /// The same, but what goes to the antipode of a ring goes in two halves, one each way.
+    /// Direct, but messages to the antipode of a ring are sent as two halves, one in each direction.
     DirectHalves,
-    /// The same, but what goes to the antipode goes upwards from even devices and downwards from odd ones.
+    /// Direct, but messages to the antipode go upwards from even devices and downwards from odd ones.
     DirectParity,
-    /// Neighbour to neighbour around a ring, each block by itself, the farthest first; to the antipode half each way.
+    /// Neighbour to neighbour on a ring, each block separately, the farthest first; half each way to the antipode.
     LinkByLink,
-    /// Neighbour to neighbour around a ring: all that has still to go the same way goes in one message.
+    /// Neighbour to neighbour on a ring: all blocks that continue in the same direction form one message.
     Bundled,
-    /// The same along a line: all that goes to devices farther on, and for those behind what they leave unread.
+    /// Neighbour to neighbour on a line: all blocks for devices further on form one message.
     LineBundled,
     /// The first device sends each other one its part, and all gather the parts.
     ScatterGather,
-    /// Over several axes at once: parts of each shard go through the axes in different orders, in chunks.
+    /// Several axes at once: parts of each shard traverse the axes in different orders, in chunks.
     Multiport,
-    /// Quarters of each shard around two rings through all devices of a torus that share no link, both ways.
+    /// Quarters of each shard along two edge-disjoint Hamiltonian cycles of a torus, in both directions.
     QuadDirectionalRing,
-    /// Part of each shard goes along an axis that holds copies: cut over it, gathered, and spread along it again.
+    /// A part of each shard along an axis of replicas: sliced over it, gathered, and gathered along it again.
     IdleAxis,
-    /// Along trees that are made for the links there are, in chunks: no link carries more than it must.
+    /// Trees packed for the available links, in chunks; no link carries more than necessary.
     TreePacking,
-    /// Each piece from the nearest device that has it to all that want it, on ways that are chosen so that links carry
-    /// equally much.
+    /// Each piece from the nearest device that holds it to all devices that need it, along routes that balance the load of
+    /// the links.
     Routed,
-    /// The switch adds: each device sends what it has once and receives the sum once.
+    /// In-switch reduction: each device sends its data once and receives the sum once.
     SwitchSum,
 }
 
-/// The methods that are one idea with other numbers.
+/// A family of methods with a common implementation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
-    /// From neighbour to neighbour, shards or partial sums.
+    /// Shards or partial sums forwarded from neighbour to neighbour.
     Flow(Flow),
-    /// In about log2 n rounds.
+    /// About log2 n rounds.
     Doubling(Doubling),
-    /// In chunks along a tree, and back.
+    /// Chunks along a tree, and back.
     Trees(Trees),
     /// Each message from its source to its destination.
     Direct,
-    /// Whole values from neighbour to neighbour, combined where they arrive.
+    /// Whole values from neighbour to neighbour, combined on arrival.
     Whole,
-    /// Over several axes at once.
+    /// Several axes at once.
     Several,
 }
 
-/// Which flow.
+/// A ring or line method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flow {
     /// [`Method::ClockwiseRing`]
@@ -102,7 +102,7 @@ pub enum Flow {
     Line,
 }
 
-/// Which rounds.
+/// A method of log2 n rounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Doubling {
     /// [`Method::RecursiveDoubling`]
@@ -115,7 +115,7 @@ pub enum Doubling {
     Swing,
 }
 
-/// Which trees.
+/// A tree method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trees {
     /// [`Method::Tree`]
@@ -127,7 +127,7 @@ pub enum Trees {
 }
 
 impl Method {
-    /// All of them.
+    /// All methods.
     pub const ALL: [Method; 31] = [
         Method::ClockwiseRing,
         Method::AnticlockwiseRing,
@@ -162,7 +162,7 @@ impl Method {
         Method::SwitchSum,
     ];
 
-    /// As it is written after `using`.
+    /// The name as written after `using`.
     pub fn name(self) -> &'static str {
         match self {
             Method::ClockwiseRing => "clockwise_ring",
@@ -199,7 +199,7 @@ impl Method {
         }
     }
 
-    /// What it has in common with others.
+    /// The family of the method.
     pub fn family(self) -> Family {
         match self {
             Method::ClockwiseRing => Family::Flow(Flow::Clockwise),
@@ -224,17 +224,17 @@ impl Method {
         }
     }
 
-    /// Whether it is taken only where `using` asks for it, however fast it is.
+    /// Whether it is used only on request with `using`, even if it is the fastest.
     pub fn is_on_request(self) -> bool {
         matches!(self, Method::IdleAxis | Method::QuadDirectionalRing)
     }
 
-    /// Whether a sum by it is cut into chunks that follow each other.
+    /// Whether it splits a sum into pipelined chunks.
     pub fn in_chunks(self) -> bool {
         matches!(self.family(), Family::Trees(_))
     }
 
-    /// The method of that name.
+    /// Finds a method by name.
     pub fn from_name(name: &str) -> Option<Method> {
         Method::ALL.into_iter().find(|method| method.name() == name)
     }

@@ -1,37 +1,37 @@
-//! How the pieces of an open sum are combined.
+//! Operators that combine the partial results of open sums.
 
 use crate::dtype::DType;
 use std::fmt;
 
 /// The operator of an open sum.
 ///
-/// An `Add` and a reduction over dims combine pair by pair, so they take those only that [fold](Operator::folds).
-/// The others are a map before, a fold, and a finish after it: see [`Operator::combiner`].
+/// An `Add` and a reduction over dims combine pairwise and need an operator that [folds](Operator::folds). The others
+/// consist of a map, a fold, and a final step: see [`Operator::combiner`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Operator {
     /// The sum; integers wrap. Written `U`.
     #[default]
     Sum,
-    /// The largest.
+    /// Maximum.
     Max,
-    /// The smallest.
+    /// Minimum.
     Min,
     /// The product; integers wrap.
     Mul,
-    /// Whether all are true.
+    /// Logical and.
     And,
-    /// Whether one is true.
+    /// Logical or.
     Or,
     /// The sum, divided by the size of the group.
     Mean,
-    /// The sum of the squares: each piece is squared once, what is reduced already is only added.
+    /// The sum of squares: each contribution is squared once; partial sums are added.
     SquareAdd,
-    /// What the first device of the group has; the others have nothing. Nothing is combined: a broadcast closes it.
+    /// The block of the first device of the group; absent on the others. A broadcast closes it.
     Root,
 }
 
 impl Operator {
-    /// All of them.
+    /// All operators.
     pub const ALL: [Operator; 9] = [
         Operator::Sum,
         Operator::Max,
@@ -44,7 +44,7 @@ impl Operator {
         Operator::Root,
     ];
 
-    /// The word inside open-sum braces: `{U_X}`, `{MAX_X}`.
+    /// The name in open-sum braces: `{U_X}`, `{MAX_X}`.
     pub fn word(self) -> &'static str {
         match self {
             Operator::Sum => "U",
@@ -59,19 +59,19 @@ impl Operator {
         }
     }
 
-    /// The operator written with this word; `LOGICAL_AND` and `LOGICAL_OR` are `AND` and `OR`, `ADD` is `U`.
+    /// Parses the name; `LOGICAL_AND` and `LOGICAL_OR` are `AND` and `OR`, `ADD` is `U`.
     pub fn from_word(word: &str) -> Option<Operator> {
         let word = word.strip_prefix("LOGICAL_").filter(|rest| matches!(*rest, "AND" | "OR")).unwrap_or(word);
         let word = if word == "ADD" { "U" } else { word };
         Operator::ALL.into_iter().find(|operator| operator.word() == word)
     }
 
-    /// The operator that is displayed like this.
+    /// Parses the displayed name.
     pub fn from_name(name: &str) -> Option<Operator> {
         Operator::ALL.into_iter().find(|operator| operator.name() == name)
     }
 
-    /// For people and documents.
+    /// The displayed name.
     pub fn name(self) -> &'static str {
         match self {
             Operator::Sum => "sum",
@@ -86,7 +86,7 @@ impl Operator {
         }
     }
 
-    /// Whether combining a contribution twice changes nothing.
+    /// Whether it is idempotent.
     pub fn is_idempotent(self) -> bool {
         match self {
             Operator::Max | Operator::Min | Operator::And | Operator::Or | Operator::Root => true,
@@ -94,12 +94,12 @@ impl Operator {
         }
     }
 
-    /// Whether it combines two at a time in any order, without anything before or after.
+    /// Whether it combines pairwise in any order, without a map or a final step.
     pub fn folds(self) -> bool {
         self.combiner() == self && self != Operator::Root
     }
 
-    /// What pieces are combined with once they are mapped, and before they are finished.
+    /// The operator that combines mapped contributions.
     pub fn combiner(self) -> Operator {
         match self {
             Operator::Mean | Operator::SquareAdd => Operator::Sum,
@@ -113,7 +113,7 @@ impl Operator {
         }
     }
 
-    /// The operator of what is still open once a part of the axes is reduced: squares are squared once.
+    /// The operator of the remaining open sum after a part of the axes is reduced: squares are squared once.
     pub fn after_part(self) -> Operator {
         match self {
             Operator::SquareAdd => Operator::Sum,
@@ -128,12 +128,12 @@ impl Operator {
         }
     }
 
-    /// The element type of a reduction of an array: sums of 8-bit integers are wider, as their products are.
+    /// The dtype of a reduction: sums of 8-bit integers are widened, like their products.
     pub fn reduced(self, dtype: DType) -> DType {
         if self == Operator::Sum && dtype == DType::I8 { DType::I32 } else { dtype }
     }
 
-    /// Whether it has a meaning on elements of this type.
+    /// Whether it supports this dtype.
     pub fn takes(self, dtype: DType) -> bool {
         match self {
             Operator::And | Operator::Or => dtype == DType::Bool,

@@ -1,7 +1,7 @@
-//! How the steps of a plan overlap: which runs are done in pieces, and in which order all is listed.
+//! Overlap of the steps of a plan: the runs to split into pieces, and the order of all steps.
 //!
-//! The costs of steps add up, their times on the machine do not: so whole schedules are tried on the clock, and the fastest
-//! is taken. Every one of them computes the same, which the proof shows of the one that is taken.
+//! Costs of steps add up, but their times overlap. Therefore whole schedules are timed on the clock, and the fastest is
+//! chosen. All of them compute the same result, which the proof checks for the chosen one.
 
 use crate::lower;
 use crate::plan::unroll;
@@ -16,32 +16,31 @@ use itertools::Itertools;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// In how many pieces runs are tried first; from there on in twice and half as many, as long as that is faster.
+/// Number of pieces tried first; then twice and half as many, as long as that is faster.
 const FIRST_PIECES: [u64; 3] = [2, 4, 16];
 
-/// The most pieces of a run.
+/// Most pieces of a run.
 const MOST_PIECES: u64 = 64;
 
-/// So many iterations of a body tell how it overlaps with itself.
+/// Iterations of a body that show how it overlaps with itself.
 const ITERATIONS: u64 = 3;
 
-/// What saves less than this part of the time is not worth more operations.
+/// Smallest relative saving that justifies more operations.
 const LEAST_SAVING: u128 = 100;
 
-/// Lowering an operation takes the time in which the clock follows it on this many devices.
+/// Cost of lowering an operation, as the number of devices the clock could follow in the same time.
 const LOWERING: usize = 8;
 
-/// Runs times operations of the schedule up to which each run is tried within the whole schedule; above it, by itself.
+/// Limit on runs times operations up to which each run is tried within the whole schedule; above it, separately.
 const MOST_AT_ONCE: usize = 20_000;
 
-/// The same plan with the fastest overlap that was found.
+/// Finds the fastest overlap of a plan.
 ///
-/// A program that repeats too often to be spelled out stays as it is: what it comes to could not be counted.
+/// A program with too many repetitions to unroll is returned unchanged.
 ///
-/// - `tuner`: for a number of pieces, finds recipes of collectives that are done this often one after the other; on the
-///   mesh of the plan.
-/// - `topology`: the machine, as the plan speaks of it.
-/// - `effort`: the most operations of all schedules that are tried, times the devices that are followed.
+/// - `tuner`: finds recipes of collectives that are repeated this many times in sequence; on the mesh of the plan.
+/// - `topology`: the topology that the plan refers to.
+/// - `effort`: limit on operations times followed devices, over all schedules tried.
 pub fn overlapped<'a>(plan: Plan, tuner: impl Fn(u64) -> Tuner<'a>, topology: &Topology, effort: usize) -> Plan {
     let Ok(unrolled) = unroll::unroll(&plan) else { return plan };
     let counts = (1..=MOST_PIECES.ilog2()).map(|step| 1 << step);
@@ -53,9 +52,9 @@ pub fn overlapped<'a>(plan: Plan, tuner: impl Fn(u64) -> Tuner<'a>, topology: &T
     }
 }
 
-/// The plan with what its steps and its whole come to when they overlap.
+/// Sets the times of the steps and of the whole plan with overlap.
 ///
-/// - `unrolled`: the same plan with its repeats spelled out.
+/// - `unrolled`: the plan with its repeats unrolled.
 fn with_overlap(mut plan: Plan, unrolled: &Plan, mut overlap: Overlap, topology: &Topology) -> Plan {
     let listed = lower::listed(unrolled, &Listing::overlapped(unrolled, &overlap, topology));
     overlap.whole = listed.ok().filter(|schedule| !recipe::is_larger_than_proven(schedule)).and_then(|schedule| {
@@ -81,40 +80,40 @@ fn with_overlap(mut plan: Plan, unrolled: &Plan, mut overlap: Overlap, topology:
     plan
 }
 
-/// The most memory that the program allows a device.
+/// The memory limit of the program.
 fn memory(plan: &Plan) -> Option<Bytes> {
     let limits = plan.program.limits.iter().filter(|limit| limit.measure == Measure::Memory);
     limits.filter_map(|limit| u64::try_from(limit.amount.value).ok()).min().map(Bytes)
 }
 
-/// Runs on which all is alike but the steps.
+/// Runs of equal shape.
 struct Shape<'r> {
-    /// What one of them saves by itself, and in how many pieces.
+    /// Time saved by one of them when run separately, and its number of pieces.
     saved: Option<(u128, u64)>,
     runs: Vec<&'r Run>,
 }
 
 struct Search<'a> {
     plan: &'a Plan,
-    /// With few iterations of each body.
+    /// The plan with few iterations of each body.
     short: Plan,
-    /// By the number of pieces.
+    /// Tuners by number of pieces.
     tuners: &'a BTreeMap<u64, Tuner<'a>>,
     topology: &'a Topology,
-    /// The most memory that the program allows.
+    /// The memory limit of the program.
     memory: Option<Bytes>,
-    /// Operations of the whole if nothing overlaps.
+    /// Operations of the whole plan without overlap.
     operations: usize,
     /// Devices that the clock follows.
     followed: usize,
-    /// How many operations, times the devices that are followed, may still be tried.
+    /// Remaining effort, in operations times followed devices.
     left: usize,
     time: Time,
     best: Overlap,
 }
 
 impl<'a> Search<'a> {
-    /// `None` where nothing could overlap: the links and the engine that are busy longest are so all the time.
+    /// `None` if nothing can overlap: the busiest link and engine are always busy.
     fn new(
         plan: &'a Plan,
         tuners: &'a BTreeMap<u64, Tuner<'a>>,
@@ -151,7 +150,7 @@ impl<'a> Search<'a> {
         search.is_saved(busy).then_some(search)
     }
 
-    /// Counts what is tried; `None` where it is enough, and from then on.
+    /// Counts a trial; `None` once the effort is spent.
     fn spend(&mut self, schedule: &Schedule) -> Option<()> {
         let work = schedule.operations.node_count().saturating_mul(LOWERING + self.followed);
         let left = self.left.checked_sub(work);
@@ -159,12 +158,12 @@ impl<'a> Search<'a> {
         left.map(drop)
     }
 
-    /// The run cut into this number of pieces; `None` if it cannot be.
+    /// The run split into this number of pieces; `None` if it cannot be split.
     fn cut(&self, run: &Run, pieces: u64) -> Option<Pipeline> {
         run.in_pieces(self.plan, pieces, self.tuners.get(&pieces)?)
     }
 
-    /// Whether a time is worth more operations.
+    /// Whether a time justifies more operations.
     fn is_saved(&self, time: Time) -> bool {
         time.ticks() < self.time.ticks() - self.time.ticks() / LEAST_SAVING
     }
@@ -175,7 +174,7 @@ impl<'a> Search<'a> {
         (!recipe::is_larger_than_proven(&schedule)).then_some(schedule)
     }
 
-    /// The time of a schedule that is faster than the best so far.
+    /// The time of a schedule if it beats the best so far.
     fn faster(&mut self, overlap: &Overlap) -> Option<Time> {
         if self.left == 0 {
             return None;
@@ -188,7 +187,7 @@ impl<'a> Search<'a> {
         (self.is_saved(time) && fits).then_some(time)
     }
 
-    /// Takes an overlap if it is faster.
+    /// Keeps an overlap if it is faster.
     fn take(&mut self, overlap: Overlap) -> bool {
         let time = self.faster(&overlap);
         if let Some(time) = time {
@@ -197,7 +196,7 @@ impl<'a> Search<'a> {
         time.is_some()
     }
 
-    /// The best that was found; `None` where it is faster if nothing overlaps.
+    /// The best overlap found; `None` if none is faster.
     fn best(mut self) -> Option<Overlap> {
         self.take(Overlap { order: Order::Ready, ..Overlap::default() });
         let windows: BTreeSet<Run> = runs(self.plan).iter().flat_map(|run| run.windows(self.plan)).collect();
@@ -223,7 +222,7 @@ impl<'a> Search<'a> {
         (!self.best.is_none()).then_some(self.best)
     }
 
-    /// The most time that a run could save: all of it but what its busiest part takes.
+    /// Upper bound on the time that a run can save: its time except for its busiest unit.
     fn hidden(&self, run: &Run) -> u128 {
         let time = |id: StepId| (self.plan.step(id).cost.time * self.plan.times(id)).ticks();
         let (moves, computing): (Vec<StepId>, Vec<StepId>) = run.steps().partition(|id| self.plan.communicates(*id));
@@ -232,8 +231,8 @@ impl<'a> Search<'a> {
         (moving + computing).saturating_sub(longest.max(computing))
     }
 
-    /// Does runs in pieces that save most by themselves, where there are too many to try each of them in the whole: those
-    /// that save most all at once, or those of one shape after those of another, as layers have them.
+    /// Splits the runs that save most when timed separately, if there are too many to try each in the whole schedule: the
+    /// best ones together, or one shape after the other, as in repeated layers.
     fn one_by_one(&mut self, windows: &[Run]) {
         let mut places: HashMap<String, usize> = HashMap::new();
         let mut shapes: Vec<Shape<'_>> = Vec::new();
@@ -265,7 +264,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// All runs of a shape are in pieces, or none.
+    /// Splits all runs of a shape or none.
     fn shape_by_shape(&mut self, shapes: &[Shape<'_>]) {
         let mut pipelines: Vec<Pipeline> = Vec::new();
         for shape in shapes {
@@ -282,7 +281,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Those that save most, and no step in two of them.
+    /// The runs that save most, without overlapping steps.
     fn all_at_once(&mut self, shapes: &[Shape<'_>]) {
         let mut saving: Vec<(u128, u64, &Run)> = Vec::new();
         for shape in shapes {
@@ -305,7 +304,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// What a run by itself saves if it is done in pieces, and in how many it saves most.
+    /// Time saved by splitting a run, and the best number of pieces.
     fn saved_alone(&mut self, run: &Run) -> Option<(u128, u64)> {
         let steps: BTreeSet<StepId> = run.steps().collect();
         let whole = self.time_alone(&steps, &Overlap::default())?;
@@ -325,7 +324,7 @@ impl<'a> Search<'a> {
         best
     }
 
-    /// The time of some steps by themselves.
+    /// The time of some steps when run separately.
     fn time_alone(&mut self, steps: &BTreeSet<StepId>, overlap: &Overlap) -> Option<u128> {
         if self.left == 0 {
             return None;
@@ -336,9 +335,9 @@ impl<'a> Search<'a> {
         Some(clock::run_below(Verified::emitted(&schedule), self.topology, Time::MAX).ok()??.makespan.ticks())
     }
 
-    /// Does one more run in pieces, that which saves most; `None` if none saves anything.
+    /// Splits one more run, the one that saves most; `None` if none saves time.
     ///
-    /// - `first`: in how many pieces, if there can be as many.
+    /// - `first`: the number of pieces to try first.
     fn longer<'r>(&mut self, windows: &'r [Run], first: u64) -> Option<&'r Run> {
         let before = self.best.pipelines.clone();
         let tried = windows.iter().filter(|run| run.fits(&before));
@@ -351,7 +350,7 @@ impl<'a> Search<'a> {
         tried.filter(saves).last()
     }
 
-    /// Takes the run that was added last in more pieces, or in fewer, as long as that is faster.
+    /// Increases or decreases the number of pieces of the last run, as long as that is faster.
     fn in_more_or_fewer(&mut self, run: &Run) {
         let Some((last, before)) = self.best.pipelines.split_last() else { return };
         let (first, before) = (last.pieces, before.to_vec());

@@ -1,20 +1,24 @@
-//! Independent pieces of work, shared out over the threads of this machine.
+//! Parallel execution of independent tasks.
 
 use std::num::NonZero;
 use std::sync::Mutex;
 use std::thread;
 
-/// `work` on each of the things; the results come in their order.
-///
-/// Each thread takes a run of neighbours at a time, and the calling thread works too. Where the system refuses a thread
-/// (a limit on processes or on memory), those that did start do the work, at worst the calling one alone. Starting
-/// threads takes some tens of microseconds, so it is for work that takes longer.
-pub(crate) fn in_parallel<I: Send, O: Send>(things: Vec<I>, work: impl Fn(I) -> O + Sync) -> Vec<O> {
-    let threads = thread::available_parallelism().map_or(1, NonZero::get);
-    in_threads(things, work, threads, thread::Builder::new)
+/// Number of tasks that run at once.
+pub(crate) fn workers() -> usize {
+    thread::available_parallelism().map_or(1, NonZero::get)
 }
 
-/// The same on at most `threads` threads, each started as `builder` says.
+/// Runs `work` on each item; returns the results in order.
+///
+/// Each thread takes a range of items at a time, and the calling thread works too. If the system refuses threads (a limit
+/// on processes or on memory), the remaining ones do the work. Starting threads takes tens of microseconds, so tasks
+/// should be longer.
+pub(crate) fn in_parallel<I: Send, O: Send>(things: Vec<I>, work: impl Fn(I) -> O + Sync) -> Vec<O> {
+    in_threads(things, work, workers(), thread::Builder::new)
+}
+
+/// Runs `work` on at most `threads` threads, each configured by `builder`.
 fn in_threads<I: Send, O: Send>(
     things: Vec<I>,
     work: impl Fn(I) -> O + Sync,

@@ -1,21 +1,21 @@
-//! The algebra of open sums: what may be done to the pieces before they are combined.
+//! The algebra of open sums: operations that may be applied to partial results.
 //!
-//! An operation passes if doing it to the pieces and combining then is the same as combining first. Arithmetic of
-//! floats is taken as exact, that of integers wraps.
+//! An operation passes an open sum if applying it to the partial results and then combining gives the same value as
+//! combining first. Floats are treated as exact; integers wrap.
 //!
-//! | open | passes |
+//! | open | operations |
 //! | --- | --- |
-//! | `U` | neg, scale, a sum or difference of two, a quotient or product (of elements too) with a closed partner, a closed choice of two or of one and 0 |
+//! | `U` | neg, scale, sum or difference of two, quotient or product (also elementwise) with a closed operand, closed `where` of two or of one and 0 |
 //! | `MEAN` | the same, and adding a closed value or a number |
-//! | `MAX`, `MIN` | what never falls: relu, exp, tanh, sigmoid, + c, × c >= 0, a cast to a wider type, the larger (smaller) of two, the larger or smaller of one and a closed one, a bound, a closed choice; neg swaps them |
-//! | `MUL` | products of two, abs, a closed choice of two |
-//! | `AND`, `OR` | the and (or) of two, the and or or of one and a closed one, a closed choice; not, which swaps them |
-//! | `SQUARE_ADD` | nothing |
-//! | `ROOT` | everything, with closed operands and with those that are valid on the first device too |
+//! | `MAX`, `MIN` | monotonic functions: relu, exp, tanh, sigmoid, + c, × c >= 0, widening casts, max (min) of two, max or min of one and a closed operand, bounds, closed `where`; neg swaps them |
+//! | `MUL` | products of two, abs, closed `where` of two |
+//! | `AND`, `OR` | and (or) of two, and or or of one and a closed operand, closed `where`; not swaps them |
+//! | `SQUARE_ADD` | none |
+//! | `ROOT` | all, with closed operands and with operands that are open by `ROOT` |
 //!
-//! A filler passes if combining it with itself gives it again.
+//! A fill passes if combining the filler with itself gives the filler.
 //!
-//! A transposition passes all of them.
+//! A transposition passes every open sum.
 
 use crate::dtype::DType;
 use crate::function::{Binary, ByNumber, Filler, Function, Scalar, Trend, Unary};
@@ -24,7 +24,7 @@ use crate::operator::Operator;
 /// How an operation passes an open sum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Passage {
-    /// The choices of operands, by their places, that may be open together; all others are closed.
+    /// The sets of operands that may be open together; all other operands are closed.
     pub operands: &'static [&'static [usize]],
     /// The operator of the result.
     pub result: Operator,
@@ -34,13 +34,13 @@ const ONE: &[&[usize]] = &[&[0]];
 const BOTH: &[&[usize]] = &[&[0, 1]];
 const EITHER: &[&[usize]] = &[&[0], &[1]];
 const ANY: &[&[usize]] = &[&[0, 1], &[0], &[1]];
-/// What a mask chooses from.
+/// The second operand of a masked choice.
 const CHOICES: &[&[usize]] = &[&[1, 2]];
 const ANY_CHOICE: &[&[usize]] = &[&[1, 2], &[1], &[2]];
 const SECOND: &[&[usize]] = &[&[1]];
 const ANY_OF_THREE: &[&[usize]] = &[&[0, 1, 2], &[0, 1], &[0, 2], &[1, 2], &[0], &[1], &[2]];
 
-/// How a function of elements of the types `from`, which gives elements of the type `to`, passes an operator.
+/// How an elementwise function from dtypes `from` to dtype `to` passes an operator.
 pub fn map(function: Function, operator: Operator, from: &[DType], to: DType) -> Option<Passage> {
     let exact = from.iter().all(|from| is_exact(*from, to));
     let passage = |operands, result| Some(Passage { operands, result });
@@ -84,13 +84,12 @@ pub fn map(function: Function, operator: Operator, from: &[DType], to: DType) ->
     }
 }
 
-/// Whether pieces that become another type are combined to the same: integers that wrap in their own type do not wrap
-/// in a wider one.
+/// Whether a cast commutes with combining: integers that wrap in their own type do not wrap in a wider one.
 fn is_exact(from: DType, to: DType) -> bool {
     from == to || from.is_float()
 }
 
-/// All choices of so many operands.
+/// Each operand by itself, for this number of operands.
 fn any(operands: usize) -> &'static [&'static [usize]] {
     match operands {
         1 => ONE,
@@ -99,9 +98,9 @@ fn any(operands: usize) -> &'static [&'static [usize]] {
     }
 }
 
-/// The same for the largest and the smallest: functions that never fall, and those that never rise.
+/// Passages of maxima and minima: nondecreasing and nonincreasing functions.
 ///
-/// With integers that wrap, adding a number and negation are neither.
+/// For integers that wrap, adding a number and negation are neither.
 fn extreme(function: Function, operator: Operator, from: &[DType], to: DType) -> Option<Passage> {
     let (float, rises) = (to.is_float(), function.facts().trend == Trend::Rises);
     let swapped = if operator == Operator::Max { Operator::Min } else { Operator::Max };
@@ -126,7 +125,7 @@ fn extreme(function: Function, operator: Operator, from: &[DType], to: DType) ->
     passes.then_some(Passage { operands, result })
 }
 
-/// A choice by a closed mask: of what is open alike, or of a closed value that combines with itself to itself.
+/// Passages of a closed mask: both operands open, or one closed with a value that is idempotent.
 fn chosen(operator: Operator, from: &[DType], to: DType) -> Option<Passage> {
     let exact = from.iter().all(|from| is_exact(*from, to));
     let operands = match operator {
@@ -138,7 +137,7 @@ fn chosen(operator: Operator, from: &[DType], to: DType) -> Option<Passage> {
     Some(Passage { operands, result: operator })
 }
 
-/// Whether pieces that are all the same number make that number.
+/// Whether combining a number with itself gives that number.
 fn keeps(c: f64, operator: Operator) -> bool {
     match operator {
         Operator::Sum => c == 0.0,
@@ -148,7 +147,7 @@ fn keeps(c: f64, operator: Operator) -> bool {
     }
 }
 
-/// Whether pieces that all hold a filler make that filler.
+/// Whether combining a filler with itself gives that filler.
 fn stays(filler: Filler, operator: Operator) -> bool {
     match operator {
         Operator::Sum | Operator::Mean => filler == Filler::Zero,
@@ -158,7 +157,7 @@ fn stays(filler: Filler, operator: Operator) -> bool {
     }
 }
 
-/// Whether every element of one type is an element of the other.
+/// Whether every value of one dtype is a value of the other.
 pub fn widens(from: DType, to: DType) -> bool {
     use DType::{Bf16, Bool, F16, F32, F64, I8, I32, I64};
     match from {
@@ -173,9 +172,9 @@ pub fn widens(from: DType, to: DType) -> bool {
     }
 }
 
-/// How a product passes an operator; `contracts` if it sums any index away.
+/// How a product passes an operator; `contracts` if an index is summed.
 ///
-/// - `from`: the types of the two factors.
+/// - `from`: dtypes of the two factors.
 pub fn product(operator: Operator, from: [DType; 2], to: DType, contracts: bool) -> Option<Passage> {
     let [left, right] = from.map(|from| is_exact(from, to));
     let operands = match operator {
@@ -197,7 +196,7 @@ pub fn product(operator: Operator, from: [DType; 2], to: DType, contracts: bool)
     Some(Passage { operands, result: operator })
 }
 
-/// How a reduction over dims passes an operator: its own, and what is on the first device alone.
+/// How a reduction over dims passes an operator: its own operator, and `ROOT`.
 pub fn reduce(reduction: Operator, operator: Operator, from: DType, to: DType) -> Option<Passage> {
     (reduction == operator && from == to || operator == Operator::Root)
         .then_some(Passage { operands: ONE, result: operator })

@@ -1,30 +1,30 @@
-//! From whom devices receive, and on which way.
+//! Sources and routes of messages.
 
 use crate::mesh::{Axes, AxisId, DeviceId, Mesh};
 
-/// From whom each device receives: a partial permutation, in gather form.
+/// The source of each device: a partial permutation, in gather form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Sources {
     /// In each group that the axes span, rank r receives from rank r + `by`.
     Shift {
-        /// The axes that span the groups, major first: one, or neighbouring parts of one.
+        /// The axes of the groups, major first: one axis, or adjacent parts of one.
         axes: Axes,
-        /// How far away the source is.
+        /// Distance of the source.
         by: i64,
-        /// Whether ranks wrap; without, devices near an end receive nothing.
+        /// Whether ranks wrap; otherwise devices near an end receive nothing.
         wrap: bool,
     },
     /// In each group that the axes span, rank r receives from rank `entries[r]`.
     Table {
-        /// The axes that span the groups, major first.
+        /// The axes of the groups, major first.
         axes: Vec<AxisId>,
-        /// As many as a group has members.
+        /// One entry per member of a group.
         entries: Vec<Option<u32>>,
     },
 }
 
 impl Sources {
-    /// From whom the device receives, perhaps itself.
+    /// The device that a device receives from, possibly itself.
     pub fn of(&self, mesh: &Mesh, device: DeviceId) -> Option<DeviceId> {
         match self {
             Sources::Shift { axes, by, wrap } => {
@@ -43,13 +43,13 @@ impl Sources {
     }
 }
 
-/// The way of the messages of a shuffle.
+/// The route of the messages of a shuffle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Route {
-    /// Every message goes past this many ranks along the shift's axes, towards higher ones if positive: a link each,
-    /// or several on a major part of an axis. Says which way round a ring, also for the antipode.
+    /// This number of ranks along the axes of the shift, towards higher ones if positive: one link each, or several on a
+    /// major part of an axis. Selects the direction around a ring, also for the antipode.
     Hops(i64),
-    /// Axis after axis in the order of the mesh, each the shorter way round, towards higher coordinates if both are
-    /// equal. On a switch: one crossing.
+    /// Axis by axis in mesh order, each the shorter way around, towards higher coordinates in case of a tie. On a switch,
+    /// one crossing.
     Shortest,
 }

@@ -1,4 +1,4 @@
-//! Places in a source text.
+//! Locations in a source text.
 
 use std::ops::Range;
 
@@ -15,7 +15,7 @@ impl Span {
     /// The bytes `start..end`.
     ///
     /// # Panics
-    /// If a position does not fit in 32 bits: sources are capped far below that before they are read.
+    /// If a position does not fit into 32 bits; sources are limited to far less.
     pub fn new(start: usize, end: usize) -> Span {
         let narrow = |at: usize| u32::try_from(at).expect("sources are capped below 4 GiB");
         Span { start: narrow(start), end: narrow(end) }
@@ -26,12 +26,12 @@ impl Span {
         Span { start: self.start.min(other.start), end: self.end.max(other.end) }
     }
 
-    /// The text of the span, empty where the span does not fit the source.
+    /// The text of the span; empty if the span is outside of the source.
     pub fn text(self, source: &str) -> &str {
         source.get(self.range()).unwrap_or_default()
     }
 
-    /// As a range of indices.
+    /// The span as a range of indices.
     pub fn range(self) -> Range<usize> {
         self.start as usize..self.end as usize
     }
@@ -44,16 +44,16 @@ impl From<Span> for miette::SourceSpan {
     }
 }
 
-/// Something that was written, and where.
+/// A syntax node with its location.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spanned<T> {
-    /// What was written.
+    /// The node.
     pub node: T,
-    /// Where.
+    /// Its location.
     pub span: Span,
 }
 
-/// Finds lines and columns of byte offsets; built once a source.
+/// Lines and columns of byte offsets; built once per source.
 #[derive(Clone, Debug)]
 pub struct LineIndex {
     starts: Vec<u32>,
@@ -66,7 +66,7 @@ impl LineIndex {
         LineIndex { starts: std::iter::once(0).chain(ends).collect() }
     }
 
-    /// Line and column of a byte offset, both from 1; the column counts characters.
+    /// Line and column of a byte offset, from 1; the column counts characters.
     pub fn line_column(&self, source: &str, offset: u32) -> (usize, usize) {
         let line = self.starts.partition_point(|start| *start <= offset);
         let start = self.starts[line - 1] as usize;

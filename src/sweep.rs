@@ -1,4 +1,4 @@
-//! One program at many sizes, meshes and machines: what its plan comes to at each.
+//! One program at many sizes, meshes and machines.
 
 use crate::compiler::{self, Options, Spelling};
 use crate::diag::{Diagnostics, Severity};
@@ -11,50 +11,50 @@ use crate::topology::{Hardware, Topology};
 use crate::units::{Bytes, Time};
 use itertools::Itertools;
 
-/// Where a program is looked at.
+/// A point of a sweep.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Point {
-    /// Sizes of dims and of axes, in place of those that are written.
+    /// Sizes of dims and axes that override the written ones.
     pub sizes: Vec<(String, u64)>,
-    /// In place of the machine that the program names.
+    /// Hardware that overrides the program's.
     pub hardware: Option<Hardware>,
 }
 
-/// What the plan of a program comes to at a point.
+/// Figures of a plan at a point.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Figures {
-    /// Of the mesh.
+    /// Number of devices.
     pub devices: usize,
-    /// The profile.
+    /// Name of the profile.
     pub hardware: String,
-    /// Of the whole schedule, in seconds; of the steps one after the other where these do not overlap.
+    /// Time of the whole schedule, in seconds; of the steps in sequence without overlap.
     pub time: f64,
-    /// In which no device computes, in seconds: communication that nothing hides.
+    /// Exposed communication: time in which no device computes, in seconds.
     pub exposed: f64,
-    /// What a device computes, in seconds.
+    /// Compute time of a device, in seconds.
     pub compute: f64,
-    /// What moves, step by step, in seconds.
+    /// Communication time of the steps in sequence, in seconds.
     pub communication: f64,
-    /// The part of the time in which products at the full rate of the device would be done.
+    /// Time of the products at peak rate over the total time.
     pub utilisation: f64,
-    /// By the device that receives most.
+    /// Bytes received by the device that receives the most.
     pub received: Bytes,
-    /// By the device that holds most at once.
+    /// Peak memory of a device.
     pub held: Bytes,
-    /// The layouts that were left to the compiler, as they are written.
+    /// Layouts chosen for holes, as written.
     pub filled: Vec<String>,
-    /// Whether no plan is cheaper step by step.
+    /// Whether the plan is optimal in sequence.
     pub is_optimal: bool,
-    /// The expectations of the program that do not hold.
+    /// Number of failed expectations.
     pub broken: usize,
 }
 
-/// What becomes of a program at a point: figures, or in a sentence why there is no plan.
+/// Figures at a point, or the reason why there is no plan.
 pub type Outcome = Result<Figures, String>;
 
-/// All combinations of values for some names, the last name changing fastest.
+/// All combinations of values, the last name varying fastest.
 ///
-/// - `hardware`: machines; none for the one that the program names.
+/// - `hardware`: machines; empty for the one of the program.
 pub fn points(values: &[(String, Vec<u64>)], hardware: &[Hardware]) -> Vec<Point> {
     let named = |(name, values): &(String, Vec<u64>)| values.iter().map(|value| (name.clone(), *value)).collect_vec();
     // The product of no lists is one empty combination.
@@ -67,7 +67,7 @@ pub fn points(values: &[(String, Vec<u64>)], hardware: &[Hardware]) -> Vec<Point
     sizes.into_iter().flat_map(at).collect()
 }
 
-/// How many devices the mesh of a program has at a point; `None` if it is no right program there.
+/// Number of devices of a program at a point; `None` if the program is invalid there.
 ///
 /// # Errors
 /// If a name of the point is neither a dim nor an axis.
@@ -76,7 +76,7 @@ pub fn devices(source: &str, spelling: Spelling, point: &Point) -> Result<Option
     Ok(program.map(|program| program.mesh.device_count()))
 }
 
-/// The axes of the mesh of a program, as far as they can be read.
+/// The mesh axes of a program, as far as they can be parsed.
 pub fn axes(source: &str, spelling: Spelling) -> Vec<String> {
     let (ast, _) = match spelling {
         Spelling::Exact => syntax::parse(source),
@@ -89,9 +89,9 @@ pub fn axes(source: &str, spelling: Spelling) -> Vec<String> {
     meshes.flatten().map(|axis| axis.name.node.clone()).collect()
 }
 
-/// Plans a program at each of some points, in parallel.
+/// Plans a program at some points, in parallel.
 ///
-/// - `done`: called after each.
+/// - `done`: called after each point.
 ///
 /// # Errors
 /// If a name of a point is neither a dim nor an axis.
@@ -113,21 +113,21 @@ pub fn sweep(
     in_parallel(points.iter().collect(), at).into_iter().collect()
 }
 
-/// Where what moves, step by step, begins or ceases to take longer than what is computed.
+/// A size at which a program changes between communication-bound and compute-bound.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Crossing {
-    /// Where else: the other sizes, and the machine.
+    /// The other sizes, and the machine.
     pub point: Point,
-    /// What is varied.
+    /// The name of the varied size.
     pub name: String,
-    /// The least size on the far side.
+    /// The smallest size beyond the crossing.
     pub size: u64,
-    /// Whether computing takes longer from there on.
+    /// Whether the program is compute-bound from there on.
     pub computes: bool,
 }
 
-/// The crossings between neighbouring points that differ in the size of the last name alone, by bisection: between two
-/// points on different sides one is found.
+/// Finds crossings by bisection between neighbouring points that differ only in the last size, one per pair of points on
+/// different sides.
 ///
 /// # Errors
 /// If a name of a point is neither a dim nor an axis.
@@ -190,7 +190,7 @@ fn planned(program: &Program, point: &Point, options: &Options) -> Result<Figure
     Ok(figures(&plan, &compiler::machine_as_planned(&plan, &topology)))
 }
 
-/// What a plan comes to on its machine.
+/// The figures of a plan on its machine.
 pub fn figures(plan: &Plan, topology: &Topology) -> Figures {
     let (totals, time) = (plan.totals(), plan.time());
     let seconds = |time: Time| topology.scale.seconds(time);
@@ -219,10 +219,10 @@ pub fn figures(plan: &Plan, topology: &Topology) -> Figures {
     }
 }
 
-/// What is worst of what was found.
+/// The most severe diagnostic.
 fn first(found: &Diagnostics) -> String {
     let worst = found.iter().find(|found| found.severity == Severity::Error).or_else(|| found.iter().next());
-    worst.map_or_else(|| "it is no right program".to_owned(), |found| format!("{}: {}", found.code, found.message))
+    worst.map_or_else(|| "the program is invalid".to_owned(), |found| format!("{}: {}", found.code, found.message))
 }
 
 #[cfg(test)]
@@ -245,7 +245,7 @@ mod tests {
         assert_eq!(points(&[], &[]).len(), 1);
     }
 
-    /// Each figure is that of the plan that is made of the text with these sizes written.
+    /// Each figure equals that of the plan of the text with these sizes.
     #[test]
     fn figures_are_those_of_the_written_program() {
         let options = Options { overlap: Overlapping::None, ..Options::default() };
@@ -261,7 +261,7 @@ mod tests {
         }
     }
 
-    /// The book's threshold of a gathered weight: per device, `B / X > C / W` for the links `W` and the computing `C`.
+    /// The book's threshold for a gathered weight: per device, `B / X > C / W` with link rate `W` and compute rate `C`.
     #[test]
     fn a_crossing_is_where_the_book_has_it() {
         let source = "mesh {X: 16} on tpu_v5e\ndims {B: 64, D: 8192, F: 8192}\nA: bf16[B_X, D]\nW: bf16[D_X, F]\n\

@@ -1,8 +1,8 @@
 //! Bytes, rates and exact time.
 //!
-//! Time is counted in whole ticks, never in floats, so that a run repeats to the last digit. A [`TimeScale`] makes
-//! the tick so short that one byte over each link, one byte of memory traffic and one floating-point operation each
-//! take a whole number of them.
+//! Time is counted in whole ticks, not in floats, so results are reproducible. A [`TimeScale`] chooses the tick so short
+//! that one byte over each link, one byte of memory traffic and one floating-point operation each take a whole number of
+//! ticks.
 
 use serde::Serialize;
 use std::fmt;
@@ -15,7 +15,7 @@ use thiserror::Error;
 pub struct Bytes(pub u64);
 
 impl fmt::Display for Bytes {
-    /// Decimal units with three digits: `16 B`, `4.19 MB`.
+    /// Formats decimal units with three digits: `16 B`, `4.19 MB`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const UNITS: [(u64, &str); 5] = [
             (1_000_000_000_000_000, "PB"),
@@ -39,17 +39,17 @@ impl Sum for Bytes {
     }
 }
 
-/// A quantity per second, a whole number: bytes, or floating-point operations.
+/// A rate per second, a whole number of bytes or operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct Rate(u64);
 
 impl Rate {
-    /// `per_second` of something each second; `None` for zero, with which nothing would ever end.
+    /// A rate of `per_second`; `None` for zero.
     pub fn new(per_second: u64) -> Option<Rate> {
         (per_second > 0).then_some(Rate(per_second))
     }
 
-    /// How much in a second.
+    /// The amount per second.
     pub fn per_second(self) -> u64 {
         self.0
     }
@@ -60,27 +60,27 @@ impl Rate {
 pub struct Time(u128);
 
 impl Time {
-    /// No time at all.
+    /// Zero.
     pub const ZERO: Time = Time(0);
-    /// The end of what can be counted; sums and products that pass it stay there.
+    /// The largest time; sums and products saturate here.
     pub const MAX: Time = Time(u128::MAX);
 
-    /// A number of ticks.
+    /// A time of this number of ticks.
     pub const fn from_ticks(ticks: u128) -> Time {
         Time(ticks)
     }
 
-    /// The number of ticks.
+    /// Number of ticks.
     pub fn ticks(self) -> u128 {
         self.0
     }
 
-    /// This time as a multiple of another, as a float for people; 1 for 0 / 0.
+    /// Ratio to another time, as a float; 1 for 0 / 0.
     pub fn ratio(self, other: Time) -> f64 {
         if self.0 == other.0 { 1.0 } else { self.0 as f64 / other.0 as f64 }
     }
 
-    /// The difference, zero where it would be less.
+    /// Saturating difference.
     pub fn saturating_sub(self, other: Time) -> Time {
         Time(self.0.saturating_sub(other.0))
     }
@@ -119,27 +119,27 @@ impl Sum for Time {
     }
 }
 
-/// The rates of a machine have no common tick that is long enough to count with.
+/// The rates of a machine have no common tick of a usable length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("the rates have no common tick of a usable length")]
 pub struct NoCommonTick;
 
-/// How long a tick is.
+/// The length of a tick.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimeScale {
     ticks_per_second: u128,
 }
 
 impl TimeScale {
-    /// Latencies are whole picoseconds, so a tick is never longer.
+    /// Longest tick: latencies are whole picoseconds.
     const LEAST: u128 = 1_000_000_000_000;
-    /// With at most this many ticks a second, 2^63 bytes at a thousand bytes a second still fit in 128 bits.
+    /// Most ticks per second, so that 2^63 bytes at a thousand bytes per second fit into 128 bits.
     const MOST: u128 = 1_000_000_000_000_000_000_000;
 
-    /// The longest tick of which one picosecond and one unit at each of the rates take a whole number.
+    /// The longest tick that divides a picosecond and the time of one unit at each of the rates.
     ///
     /// # Errors
-    /// If there would be more than 10^21 ticks a second; rates with two or three leading digits stay below.
+    /// If there would be more than 10^21 ticks per second; rates with two or three leading digits stay below.
     pub fn for_rates(rates: impl IntoIterator<Item = Rate>) -> Result<TimeScale, NoCommonTick> {
         let mut ticks_per_second = Self::LEAST;
         for rate in rates {
@@ -150,7 +150,7 @@ impl TimeScale {
         Ok(TimeScale { ticks_per_second })
     }
 
-    /// The time that `amount` takes at `rate`: exact for the rates the scale was made for, else rounded up.
+    /// The time of `amount` at `rate`: exact for the rates of the scale, else rounded up.
     pub fn at_rate(self, amount: u128, rate: Rate) -> Time {
         let rate = u128::from(rate.per_second());
         if self.ticks_per_second.is_multiple_of(rate) {
@@ -160,33 +160,33 @@ impl TimeScale {
         }
     }
 
-    /// A number of picoseconds.
+    /// The time of this number of picoseconds.
     pub fn picoseconds(self, picoseconds: u64) -> Time {
         Time(u128::from(picoseconds) * (self.ticks_per_second / Self::LEAST))
     }
 
-    /// In picoseconds, rounded down.
+    /// Picoseconds, rounded down.
     pub fn whole_picoseconds(self, time: Time) -> u128 {
         time.0 / (self.ticks_per_second / Self::LEAST)
     }
 
-    /// In nanoseconds, rounded down.
+    /// Nanoseconds, rounded down.
     pub fn nanoseconds(self, time: Time) -> u128 {
         time.0 / (self.ticks_per_second / 1_000_000_000)
     }
 
-    /// In seconds, as a float for people and JSON.
+    /// Seconds, as a float.
     pub fn seconds(self, time: Time) -> f64 {
         time.0 as f64 / self.ticks_per_second as f64
     }
 
-    /// For people: three digits and a unit, `372.8 us` or `1.04 ms`.
+    /// Formats three digits and a unit: `372.8 us`, `1.04 ms`.
     pub fn show(self, time: Time) -> String {
         show_seconds(self.seconds(time))
     }
 }
 
-/// Seconds for people: `0 s`, `3.00 us`, `372.8 us`, `1.04 ms`.
+/// Formats seconds: `0 s`, `3.00 us`, `372.8 us`, `1.04 ms`.
 pub fn show_seconds(seconds: f64) -> String {
     const UNITS: [(f64, &str); 4] = [(1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns")];
     if seconds == 0.0 {
@@ -198,7 +198,7 @@ pub fn show_seconds(seconds: f64) -> String {
     format!("{value:.digits$} {name}")
 }
 
-/// A float of 1 or more with three significant digits.
+/// Formats a float of 1 or more with three significant digits.
 fn three_digits(value: f64) -> String {
     let digits = if value >= 99.95 {
         0
@@ -210,7 +210,7 @@ fn three_digits(value: f64) -> String {
     format!("{value:.digits$}")
 }
 
-/// The greatest common divisor; of 0 and a number, the number.
+/// Greatest common divisor; of 0 and a number, the number.
 pub(crate) fn gcd<T: Copy + Default + PartialEq + Rem<Output = T>>(mut a: T, mut b: T) -> T {
     while b != T::default() {
         (a, b) = (b, a % b);

@@ -1,6 +1,6 @@
-//! Schedules on the ranks of MPI: every rank ends with the blocks of the simulator, bit by bit, and whatever goes wrong
-//! ends all ranks in words. It takes the feature `mpi` and `mpirun` (`.ci/install` brings it); without them the tests
-//! are skipped and say so, with `SHARDC_TOOLS=required` they fail.
+//! Schedules on MPI ranks: every rank ends with exactly the blocks of the simulator, and failures end all ranks with
+//! a message. Requires the feature `mpi` and `mpirun` (installed by `.ci/install`); without them the tests are
+//! skipped with a message, with `SHARDC_TOOLS=required` they fail.
 #![allow(clippy::print_stderr)]
 
 use shardc::arrays::write_npy;
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// Whether there are ranks to be had.
+/// Whether MPI ranks can be started.
 fn has_ranks() -> bool {
     let found = cfg!(feature = "mpi") && Command::new("mpirun").arg("--version").output().is_ok();
     if !found {
@@ -28,14 +28,14 @@ fn folder(name: &str) -> PathBuf {
     folder
 }
 
-/// More ranks than cores, and whoever runs the tests.
+/// Allows more ranks than cores, and any user.
 fn mpirun(ranks: u32, arguments: &[&str]) -> Command {
     let mut command = mpirun_of(ranks);
     command.arg(env!("CARGO_BIN_EXE_shardc")).args(arguments);
     command
 }
 
-/// Without what they run.
+/// `mpirun` without the command to run.
 fn mpirun_of(ranks: u32) -> Command {
     let mut command = Command::new("mpirun");
     command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
@@ -52,7 +52,7 @@ fn text(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
-/// A program in a file, computed on as many ranks as it has devices.
+/// Runs a program file on as many ranks as it has devices.
 fn right(folder: &Path, name: &str, ranks: u32, program: &str, more: &[&str]) {
     let file = folder.join(format!("{name}.shard"));
     std::fs::write(&file, program).expect("a file");
@@ -60,10 +60,10 @@ fn right(folder: &Path, name: &str, ranks: u32, program: &str, more: &[&str]) {
     let text = text(&output);
     assert!(output.status.success(), "{name}: {text}\n{program}");
     assert!(
-        text.contains(&format!("each of {ranks} ranks holds the simulator's blocks, bit by bit")),
+        text.contains(&format!("results of all {ranks} ranks are bitwise equal to the simulator's")),
         "{name}: {text}"
     );
-    assert!(text.contains("equal the dense result") || text.contains("where rounding may cost"), "{name}: {text}");
+    assert!(text.contains("equal the dense result") || text.contains("(tolerance "), "{name}: {text}");
 }
 
 #[test]
@@ -132,13 +132,13 @@ fn programs_of_every_kind() {
     }
 }
 
-/// The devices of the mesh of a program.
+/// Number of devices of a program's mesh.
 fn devices(program: &str) -> u32 {
     let (program, _) = shardc::compiler::check(program);
     u32::try_from(program.expect("a right one").mesh.device_count()).expect("few")
 }
 
-/// With data that round, the sums of the ranks are those of the simulator to the last bit, in the files too.
+/// With data that require rounding, the sums of the ranks equal those of the simulator bit by bit, also in files.
 #[test]
 fn floats_are_added_in_the_order_of_the_simulator() {
     if !has_ranks() {
@@ -186,13 +186,13 @@ fn each_operation_has_a_measured_time_beside_the_predicted_one() {
     let output = run(4, &[path.to_str().expect("a name"), "--times", "--repetitions", "3"]);
     let text = text(&output);
     assert!(output.status.success(), "{text}");
-    assert!(text.contains("the median of 3 runs from "), "{text}");
+    assert!(text.contains("median of 3 runs ("), "{text}");
     let shuffles: Vec<&str> = text.lines().filter(|line| line.contains("shuffle (3,0,1,2) via X+1")).collect();
     assert_eq!(shuffles.len(), 3, "{text}");
     assert!(shuffles.iter().all(|line| line.trim_end().ends_with("1.00 us")), "{text}");
 }
 
-/// A profile of this machine is one that `time` and `run` take, and that can be held against what is measured.
+/// A calibrated profile of this machine is accepted by `time` and `run`, and can be compared with measurements.
 #[test]
 fn a_machine_is_calibrated() {
     if !has_ranks() {
@@ -211,7 +211,7 @@ fn a_machine_is_calibrated() {
     let toml = std::fs::read_to_string(profile).expect("written");
     let hardware = shardc::topology::Hardware::from_toml(&toml).unwrap_or_else(|error| panic!("{error}\n{toml}"));
     assert_eq!(hardware.name, "mpi_4");
-    // Faster than a byte a microsecond, slower than light.
+    // Above a byte per microsecond, below the speed of light.
     assert!((1_000_000..1 << 40).contains(&hardware.network.one_way.per_second()), "{toml}");
     assert!(hardware.network.hop_latency > 1_000, "{toml}");
     assert!(toml.contains("4194304 bytes in "), "{toml}");
@@ -221,7 +221,7 @@ fn a_machine_is_calibrated() {
     let timed = Command::new(env!("CARGO_BIN_EXE_shardc")).args(["time", program, "--hardware", profile]).output();
     assert!(text(&timed.expect("it ends")).contains("4 devices on mpi_4"));
     let output = text(&run(4, &[program, "--hardware", profile]));
-    assert!(output.contains("x the simulated time"), "{output}");
+    assert!(output.contains("x simulated"), "{output}");
     let table = calibrate(&["--against", profile, "--bytes", "4096"]);
     let rows = |start: &str| table.lines().filter(|line| line.starts_with(start)).count();
     for collective in ["| AllGather |", "| ReduceScatter |", "| AllReduce |", "| AllToAll |"] {
@@ -229,7 +229,7 @@ fn a_machine_is_calibrated() {
     }
 }
 
-/// All ranks end, not with 0; what is wrong is said once.
+/// All ranks exit with a nonzero code, and the error is printed once.
 #[test]
 fn what_cannot_be_run_is_refused_by_all_ranks() {
     if !has_ranks() {
@@ -251,22 +251,17 @@ fn what_cannot_be_run_is_refused_by_all_ranks() {
     std::os::unix::fs::symlink("/dev/full", place("full.npy")).expect("a link");
     let input = |name: &str| format!("A={}", place(name));
     let cases = [
-        (
-            2,
-            vec![place("p.shard")],
-            "the mesh {X: 4} has 4 devices, and there are 2 ranks: start it as `mpirun -n 4",
-            2,
-        ),
-        (5, vec![place("p.shard")], "has 4 devices, and there are 5 ranks", 2),
-        (4, vec![place("other.schedule")], "the mesh {X: 8} has 8 devices, and there are 4 ranks", 2),
-        (2, vec![place("long.shard")], "sends messages of more than 2147483647 bytes, which MPI cannot count", 2),
+        (2, vec![place("p.shard")], "the mesh {X: 4} has 4 devices, but there are 2 ranks; run `mpirun -n 4", 2),
+        (5, vec![place("p.shard")], "has 4 devices, but there are 5 ranks", 2),
+        (4, vec![place("other.schedule")], "the mesh {X: 8} has 8 devices, but there are 4 ranks", 2),
+        (2, vec![place("long.shard")], "sends messages of more than 2147483647 bytes, the limit of MPI", 2),
         (2, vec![place("none.shard")], "No such file", 2),
-        (4, vec![place("wrong.shard")], "`A` is not known", 1),
-        (4, vec![place("p.shard"), "--input".into(), input("f64.npy")], "elements of f32, the file has `<f8`", 2),
+        (4, vec![place("wrong.shard")], "unknown array `A`", 1),
+        (4, vec![place("p.shard"), "--input".into(), input("f64.npy")], "expected elements of f32, found `<f8`", 2),
         (
             4,
             vec![place("p.shard"), "--input".into(), input("short.npy")],
-            "promises 32 bytes of elements, 29 follow",
+            "expected 32 bytes of elements by the header, found 29",
             2,
         ),
         (4, vec![place("p.shard"), "--input".into(), input("none.npy")], "No such file", 2),
@@ -281,7 +276,7 @@ fn what_cannot_be_run_is_refused_by_all_ranks() {
     }
 }
 
-/// The processes that another one has started.
+/// The child processes of a process.
 fn children(of: u32) -> Vec<u32> {
     let numbers = std::fs::read_dir("/proc")
         .expect("Linux")
@@ -293,7 +288,7 @@ fn children(of: u32) -> Vec<u32> {
     numbers.filter(|process| parent(process) == Some(of)).collect()
 }
 
-/// Ranks that run for minutes, once all are there.
+/// Ranks that run for minutes, once all have joined.
 fn long_run(folder: &Path, timeout: &str) -> (Child, Vec<u32>) {
     let program =
         "mesh {X: 4 ring} on tpu_v5e\ndims {I: 4096}\nA: f32[I]{U_X}\nB[I] = A using clockwise_ring\noutput B\n";
@@ -303,12 +298,12 @@ fn long_run(folder: &Path, timeout: &str) -> (Child, Vec<u32>) {
     let mut command = mpirun(4, &["run", path, "--engine", "mpi", "--repetitions", "10000", "--timeout", timeout]);
     let child = start(&mut command);
     let ranks = all_ranks(&child);
-    // They are in the middle of it.
+    // The run is in progress.
     std::thread::sleep(Duration::from_secs(3));
     (child, ranks)
 }
 
-/// The processes of four ranks, by their numbers, once all are there.
+/// The process ids of four ranks, once all have joined.
 fn all_ranks(mpirun: &Child) -> Vec<u32> {
     let number = |process: &u32| {
         let variables = std::fs::read(format!("/proc/{process}/environ")).ok()?;
@@ -339,10 +334,10 @@ fn has_ended(process: u32) -> bool {
     stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().next()).is_none_or(|state| state == "Z")
 }
 
-/// The words at the end and how long it took the ranks to end; no rank is left.
+/// The final messages, and the time until all ranks ended; asserts that none is left.
 ///
-/// Open MPI's `mpirun` waits for a lock of its own for ever at times, when all ranks have ended already. That is not what
-/// is tested, and so it is killed then.
+/// Open MPI's `mpirun` sometimes waits forever for a lock of its own after all ranks have ended. That is not what is
+/// tested, so it is killed then.
 fn ended(mut child: Child, ranks: &[u32]) -> (String, Duration) {
     let since = Instant::now();
     let mut took = None;
@@ -384,12 +379,12 @@ fn a_rank_that_dies_ends_all() {
     assert!(text.contains("exited on signal 9 (Killed)"), "{text}");
 }
 
-/// How long `mpirun` may take to end what is left, once a rank has given up.
+/// Time limit for `mpirun` to end the remaining ranks, once a rank has given up.
 const ENDING: Duration = Duration::from_secs(8);
-/// What the ranks below wait for each other.
+/// Timeout of the ranks below, in seconds.
 const TIMEOUT: &str = "3";
 
-/// It ends within the timeout, and says these words.
+/// Asserts that the ranks end within the timeout, with these messages.
 #[track_caller]
 fn ends_in_time(child: Child, ranks: &[u32], words: &[&str]) {
     let (text, took) = ended(child, ranks);
@@ -407,7 +402,7 @@ fn a_rank_that_stops_is_not_waited_for_for_ever() {
     for rank in 0..2 {
         let (child, ranks) = long_run(&folder("stops"), TIMEOUT);
         signal(ranks[rank], "-STOP");
-        ends_in_time(child, &ranks, &["has not come for 3 s, while the schedule ran; rank "]);
+        ends_in_time(child, &ranks, &["for 3 s, while the schedule ran; last message from rank "]);
     }
 }
 
@@ -423,15 +418,15 @@ fn a_rank_that_stops_before_it_joins_is_not_waited_for() {
         let shardc = [env!("CARGO_BIN_EXE_shardc"), "run", &program, "--engine", "mpi", "--timeout", TIMEOUT];
         let child = start(mpirun_of(4).args(["sh", "-c", &stop, "sh"]).args(shardc));
         let ranks = all_ranks(&child);
-        ends_in_time(child, &ranks, &["not all ranks have come to `MPI_Init` within 3 s, while the ranks joined"]);
+        ends_in_time(child, &ranks, &["timeout of 3 s in `MPI_Init`, while the ranks joined"]);
     }
 }
 
-/// The first rank reads its program from a pipe: until it is written, it plans.
+/// The first rank reads its program from a pipe: it is in the planning phase until the program is written.
 fn planning(folder: &Path) -> (Child, Vec<u32>, std::fs::File) {
     let pipe = pipe(folder, "p.shard");
     let child = start(&mut mpirun(4, &["run", &pipe, "--engine", "mpi", "--timeout", TIMEOUT]));
-    // It is opened when all ranks have joined.
+    // The pipe is opened when all ranks have joined.
     let pipe = std::fs::File::options().write(true).open(&pipe).expect("the first rank reads it");
     let ranks = all_ranks(&child);
     (child, ranks, pipe)
@@ -457,14 +452,14 @@ fn a_rank_that_stops_while_the_first_one_plans_is_not_waited_for() {
     }
     let (child, ranks, _pipe) = planning(&folder("plans_stopped"));
     signal(ranks[0], "-STOP");
-    let heard = "a sign of rank 0 has not come for 3 s, while the first rank planned or compared";
+    let heard = "no heartbeat of rank 0 for 3 s, while rank 0 planned or compared";
     ends_in_time(child, &ranks, &[heard]);
 
     let (child, ranks, mut pipe) = planning(&folder("plans_other"));
     signal(ranks[2], "-STOP");
     pipe.write_all(SMALL.as_bytes()).expect("it is read");
     drop(pipe);
-    ends_in_time(child, &ranks, &["error: rank 0: ", " rank 2 has not come for 3 s, while "]);
+    ends_in_time(child, &ranks, &["error: rank 0: ", " rank 2 for 3 s, while "]);
 
     // An order that is too long to be sent before it is received.
     let (child, ranks, mut pipe) = planning(&folder("plans_long"));
@@ -473,7 +468,7 @@ fn a_rank_that_stops_while_the_first_one_plans_is_not_waited_for() {
     let long = format!("mesh {{X: 4 ring}} on tpu_v5e\ndims {{I: 64}}\nA: i32[I_X]\n{moves}");
     pipe.write_all(long.as_bytes()).expect("it is read");
     drop(pipe);
-    ends_in_time(child, &ranks, &["error: rank 0: the receipt of a word by rank 3 has not come for 3 s"]);
+    ends_in_time(child, &ranks, &["error: rank 0: timeout: no receipt by rank 3 for 3 s"]);
 }
 
 #[test]
@@ -482,27 +477,27 @@ fn a_rank_that_stops_at_the_end_is_not_waited_for() {
         return;
     }
     let folder = folder("ends");
-    // An output that a pipe cannot hold: the first rank writes until it is read.
+    // An output larger than a pipe's buffer: the first rank writes until it is read.
     let program = small(&folder);
     std::fs::write(&program, SMALL.replace("I: 8", "I: 262144")).expect("a file");
     for stopped in [0, 1] {
         let saved = pipe(&folder, &format!("B{stopped}.npy"));
         let save = format!("B={saved}");
         let child = start(&mut mpirun(4, &["run", &program, "--save", &save, "--engine", "mpi", "--timeout", TIMEOUT]));
-        // The first rank writes what was computed; all that is left is to leave.
+        // The first rank writes the results; only the exit is left.
         let mut pipe = std::fs::File::open(&saved).expect("it is written");
         let ranks = all_ranks(&child);
         signal(ranks[stopped], "-STOP");
         if stopped == 0 {
-            ends_in_time(child, &ranks, &["a sign of rank 0 has not come for 3 s"]);
+            ends_in_time(child, &ranks, &["no heartbeat of rank 0 for 3 s"]);
         } else {
             pipe.read_to_end(&mut Vec::new()).expect("it is written");
-            ends_in_time(child, &ranks, &["the last rank to leave has not come for 3 s, while the ranks left"]);
+            ends_in_time(child, &ranks, &["no exit of the last rank for 3 s, while the ranks left"]);
         }
     }
 }
 
-/// Ranks of another program, or with other options, are refused before anything runs.
+/// Ranks with another program or other options are refused before the run.
 #[test]
 fn ranks_that_are_not_the_same_command_are_refused() {
     if !has_ranks() {
@@ -530,10 +525,10 @@ fn ranks_that_are_not_the_same_command_are_refused() {
     command.args(["--wdir", folder.to_str().expect("a name"), shardc, "run", "p.shard", "--engine", "mpi"]);
     command.args([":", "-n", "1", "--wdir", other.to_str().expect("a name"), shardc, "run", "p.shard"]);
     let words = run(command.args(["--engine", "mpi"]));
-    assert_eq!(words.matches("rank 3 has another text in the file of the program than rank 0").count(), 1, "{words}");
+    assert_eq!(words.matches("the program file of rank 3 differs from that of rank 0").count(), 1, "{words}");
 }
 
-/// A program of four devices, in a file.
+/// A program file for four devices.
 fn small(folder: &Path) -> String {
     std::fs::write(folder.join("p.shard"), SMALL).expect("a file");
     folder.join("p.shard").display().to_string()

@@ -1,11 +1,11 @@
-//! Collectives of large arrays over all axes of a machine, as plans.
+//! Plans for collectives of large arrays over all axes of a machine.
 
 use shardc::compiler::{self, Options};
 use shardc::plan::Plan;
 use shardc::schedule::Schedule;
 use shardc::topology::Topology;
 
-/// The plan of a collective over axes of these lengths and this wiring.
+/// The plan of a collective over axes with these sizes and this wiring.
 pub(crate) fn planned(sizes: &[u64], wiring: &str, kind: &str) -> (Plan, Topology) {
     let names = &["X", "Y", "Z"][..sizes.len()];
     let axes: Vec<String> = names.iter().zip(sizes).map(|(name, size)| format!("{name}: {size} {wiring}")).collect();
@@ -24,7 +24,7 @@ pub(crate) fn planned(sizes: &[u64], wiring: &str, kind: &str) -> (Plan, Topolog
     (plan, topology)
 }
 
-/// The schedule of a plan, not proven yet.
+/// The schedule of a plan, without proof.
 pub(crate) fn lowered((plan, _): &(Plan, Topology)) -> Schedule {
     shardc::lower::lower(plan).expect("a schedule")
 }

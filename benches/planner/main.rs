@@ -1,5 +1,5 @@
-//! How long plans take: the corpus, a model of 96 layers, and what statements and mesh axes cost, as tables:
-//! `cargo bench --bench planner`.
+//! Planning times as tables: the corpus, a model of 96 layers, and the effect of statements and mesh axes: `cargo
+//! bench --bench planner`.
 #![allow(clippy::print_stdout)]
 
 mod programs;
@@ -13,11 +13,11 @@ use shardc::units::show_seconds;
 use std::path::Path;
 use std::time::Instant;
 
-/// The allocator of the command.
+/// The allocator of the `shardc` command.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// What plans are made by: formulas, times of steps by themselves, and whole schedules.
+/// Cost models: closed forms, simulated times of single steps, and simulated times of whole schedules.
 const MODELS: [&str; 3] = ["book", "exact", "whole"];
 
 fn options(model: &str) -> Options {
@@ -36,7 +36,7 @@ fn main() {
     axes();
 }
 
-/// A plan, and the least of up to three times that it takes to make it, in seconds. A plan that takes long is made once.
+/// Plans up to three times. Returns the plan and the minimum time in seconds. Long runs are done once.
 fn planned(source: &str, model: &str) -> (Plan, f64) {
     let (program, found) = compiler::check(source);
     let program: Program = program.unwrap_or_else(|| panic!("{found:?}\n{source}"));
@@ -57,7 +57,7 @@ fn planned(source: &str, model: &str) -> (Plan, f64) {
     best.expect("it was made")
 }
 
-/// What a model's plan took, and for plans step by step whether they are proven.
+/// A table cell: the planning time and, for sequential cost models, whether the plan is proven optimal.
 fn cell(model: &str, seconds: f64, plan: &Plan) -> String {
     let time = show_seconds(seconds);
     if model == "whole" { time } else { format!("{time} | {}", proven(plan)) }

@@ -1,11 +1,11 @@
-//! The programs of the tables, and what is said of their plans.
+//! The programs of the tables, and the description of their plans.
 #![allow(unreachable_pub)]
 
 use shardc::plan::Plan;
 use shardc::units::Time;
 use std::fmt::Write;
 
-/// What a plan says of itself: that it is the best, or how far the best could be below it.
+/// Whether a plan is optimal, or else its distance from the lower bound.
 pub fn proven(plan: &Plan) -> String {
     if plan.is_optimal() {
         return "proven".to_owned();
@@ -22,7 +22,7 @@ pub fn gpt3() -> String {
     include_str!("../../examples/models/gpt3_layers.shard").replace("LAYERS: 2", "LAYERS: 96")
 }
 
-/// Layers of two products each, written one after the other; with residuals every input of a layer has two users.
+/// Layers of two products each, unrolled. With residuals, every input of a layer has two users.
 pub fn layers(count: usize, residual: bool) -> String {
     let mut text = "mesh {X: 4, Y: 2} on tpu_v5p\ndims {B: 4096, D: 8192, F: 32768}\nx0: bf16[B_X, D_Y]\n".to_owned();
     for layer in 0..count {
@@ -41,7 +41,7 @@ pub fn layers(count: usize, residual: bool) -> String {
 
 const AXES: [&str; 6] = ["X", "Y", "Z", "S", "T", "R"];
 
-/// A product of two matrices on so many axes of 2, or one of eight dims.
+/// A product of two matrices on this number of axes of size 2, or of two arrays with eight dims.
 pub fn product(axes: usize, large: bool) -> String {
     let mesh: Vec<String> = AXES[..axes].iter().map(|axis| format!("{axis}: 2")).collect();
     let all = AXES[..axes].concat();

@@ -1,14 +1,14 @@
-//! Help that was tried: a change of the program is offered only if the program checks with it, the one that
-//! communicates least before the others.
+//! Verified suggestions: a change of the program is suggested only if the program checks with it. Changes with the
+//! least communication come first.
 //!
 //! ```text
 //! A: bf16[I_X, J]
-//! C = relu(A[I, J])     help: write `AllGather_X(A[I_X, J]) -> A[I, J]` first (receives at least 768 B), or ..
+//! C = relu(A[I, J])  help: write `AllGather_X(A[I_X, J]) -> A[I, J]` first (receives at least 768 B), or ..
 //! ```
 //!
-//! The checker proposes changes, because it knows what is wrong; it does not know whether they help. Each is made
-//! in the text of the program up to the statement at fault, other statements at fault left out, and that text goes
-//! through the checker and, for the bytes, through the planner.
+//! The checker proposes changes because it knows the error, but not whether they fix it. Each change is applied to
+//! the program text up to the statement at fault, without other statements at fault. The result is checked, and
+//! planned to find its communication.
 
 mod spell;
 mod waste;
@@ -18,7 +18,7 @@ pub use waste::wasted;
 pub use written::{apply_all, spelled_out, unwritten, word};
 
 use crate::costs::CostModel;
-use crate::diag::{Diagnostic, Diagnostics, Edit, Fix, Severity};
+use crate::diag::{self, Diagnostic, Diagnostics, Edit, Fix, Severity};
 use crate::plan;
 use crate::program::{self, Program};
 use crate::recipe::Lowering;
@@ -26,24 +26,28 @@ use crate::span::Span;
 use crate::syntax::{self, Ast, StatementKind};
 use crate::topology::{Hardware, Topology};
 use crate::units::Bytes;
+use strsim::osa_distance;
 
-/// So many errors are thought about.
+/// Maximum number of errors for which changes are tried.
 const MOST_ERRORS: usize = 50;
-/// So many changes are offered for one error.
+/// Maximum number of suggestions per error.
 const MOST_OFFERED: usize = 3;
-/// In a longer source nothing is tried, in bytes: each change reads it anew.
+/// Maximum source size in bytes, because each change parses the source again.
 const LONGEST_SOURCE: usize = 64 << 10;
-/// A program with more values is not planned for the sake of a help.
+/// Maximum number of values for which a program is planned.
 const MOST_VALUES: usize = 200;
+
+/// Maximum edit distance for spelling suggestions.
+const MOST_EDITS: usize = 3;
 
 /// A change with which the program checks.
 struct Tried {
     fix: Fix,
-    /// What the fullest device receives for the statement, if the program could be planned.
+    /// Bytes received by the busiest device for the statement, if the program could be planned.
     received: Option<Bytes>,
 }
 
-/// Tries the changes that the findings propose; those that help stay, and become the help, the cheapest first.
+/// Tries the proposed changes of all errors. Those that work are kept and become the help, cheapest first.
 pub fn try_fixes(source: &str, ast: &Ast, diagnostics: &mut Diagnostics) {
     if source.len() > LONGEST_SOURCE {
         diagnostics.iter_mut().for_each(|found| found.fixes.clear());
@@ -51,26 +55,79 @@ pub fn try_fixes(source: &str, ast: &Ast, diagnostics: &mut Diagnostics) {
     }
     let errors = diagnostics.iter().filter(|found| found.severity == Severity::Error);
     let faults: Vec<Span> = errors.filter_map(|found| statement_at(ast, found.span())).collect();
+    for found in diagnostics.iter_mut().filter(|found| found.fixes.is_empty()) {
+        found.fixes.extend(respelled(found, source));
+    }
     let proposing = diagnostics.iter_mut().filter(|found| !found.fixes.is_empty());
     for (place, found) in proposing.enumerate() {
         let fixes = std::mem::take(&mut found.fixes);
-        let Some(statement) = statement_at(ast, found.span()).filter(|_| place < MOST_ERRORS) else { continue };
+        if place >= MOST_ERRORS {
+            continue;
+        }
+        let Some(statement) = statement_at(ast, found.span()) else {
+            found.fixes = fixes.into_iter().filter(|fix| parses_better(source, fix)).collect();
+            continue;
+        };
         let bench = Bench { source, ast, statement, faults: &faults };
         let tried = bench.ranked(fixes);
         if !tried.is_empty() {
-            found.help = Some(wording(found, &tried, source));
+            if found.help.as_deref().is_none_or(|help| diag::meant(help).is_none()) {
+                found.help = Some(wording(found, &tried, source));
+            }
             found.fixes = tried.into_iter().map(|tried| tried.fix).collect();
         }
     }
 }
 
-/// The statement around a place.
+/// The source with the change of the first error that has exactly one; `None` if there is no such error.
+pub fn apply_one(source: &str, found: &Diagnostics) -> Option<String> {
+    let (ast, _) = syntax::parse(source);
+    let sole = |found: &&Diagnostic| found.severity == Severity::Error && found.fixes.len() == 1;
+    // A statement that does not parse is replaced as a whole.
+    let statement = |found: &Diagnostic| statement_at(&ast, found.span()).unwrap_or(found.span());
+    found.iter().find(sole).map(|found| found.fixes[0].apply(source, statement(found)))
+}
+
+/// Whether a line that replaces a statement without a parse has no error of its own.
+fn parses_better(source: &str, fix: &Fix) -> bool {
+    let Edit::Replace(at) = fix.edit else { return false };
+    let changed = fix.apply(source, at);
+    let (ast, after) = syntax::parse(&changed);
+    if after.count(Severity::Error) >= syntax::parse(source).1.count(Severity::Error) {
+        return false;
+    }
+    let start = at.range().start;
+    let line = start..start + fix.text.len();
+    let (_, found) = program::check(&ast);
+    let is_wrong = |found: &Diagnostic| found.severity == Severity::Error && found.code != "no-result";
+    !found.iter().any(|found| is_wrong(found) && line.contains(&found.span().range().start))
+}
+
+/// Proposes a known word that is similar to the misspelled one.
+fn respelled(found: &Diagnostic, source: &str) -> Option<Fix> {
+    let near = diag::meant(found.help.as_deref()?)?;
+    let labelled = found.span().text(source);
+    // The axes of a collective stand behind its label.
+    let behind = source.get(found.span().range().end..).unwrap_or_default();
+    let near = match near.split_once('_') {
+        Some((head, _)) if !labelled.contains('_') && behind.starts_with(&near[head.len()..]) => head,
+        Some(_) | None => near,
+    };
+    // The label of a dim includes its subscript, which is kept.
+    let ends = std::iter::once(labelled.len()).chain(labelled.match_indices('_').map(|(end, _)| end));
+    let edits = |end: &usize| osa_distance(&labelled[..*end].to_lowercase(), &near.to_lowercase());
+    let end = ends.min_by_key(edits).filter(|end| edits(end) <= MOST_EDITS)?;
+    let start = found.span().range().start;
+    Some(Fix { edit: Edit::Replace(Span::new(start, start + end)), text: near.to_owned() })
+}
+
+/// The statement that contains a position.
 fn statement_at(ast: &Ast, place: Span) -> Option<Span> {
     let mut spans = ast.statements.iter().map(|statement| statement.span);
     spans.find(|span| span.start <= place.start && place.start < span.end.max(span.start + 1))
 }
 
-/// Where changes of one statement are tried.
+/// Context for trying the changes of one statement.
 struct Bench<'a> {
     source: &'a str,
     ast: &'a Ast,
@@ -80,7 +137,8 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    /// The changes that help, by what they communicate; of the same collective in two places the first.
+    /// The changes that work, sorted by communication. If the same collective is possible in two places, the first is
+    /// kept.
     fn ranked(&self, fixes: Vec<Fix>) -> Vec<Tried> {
         let mut tried: Vec<Tried> = Vec::new();
         for fix in fixes {
@@ -92,7 +150,7 @@ impl Bench<'_> {
             tried.extend(self.attempt(&fix).map(|received| Tried { fix, received }));
         }
         tried.sort_by_key(|tried| tried.received);
-        // A bare move says less than the one collective that does the same for the same bytes.
+        // A named collective is preferred to a bare move with the same bytes.
         let mut named: Vec<Tried> = Vec::new();
         for one in tried {
             let same = |known: &Tried| {
@@ -109,7 +167,8 @@ impl Bench<'_> {
         named
     }
 
-    /// Makes a change. `None` if the program does not check then, else what the statement receives, if it is known.
+    /// Applies a change. `None` if the program then fails to check; otherwise the bytes received by the statement, if
+    /// known.
     fn attempt(&self, fix: &Fix) -> Option<Option<Bytes>> {
         let changed = fix.apply(&self.prefix(), self.statement);
         let (ast, diagnostics) = syntax::parse(&changed);
@@ -118,7 +177,7 @@ impl Bench<'_> {
         }
         match program::check(&ast) {
             (Some(program), _) => Some(self.received(&program)),
-            // Inputs alone compute nothing yet: what does is further down.
+            // Inputs alone compute nothing, so the following statement is measured.
             (None, found)
                 if found.iter().all(|found| found.severity != Severity::Error || found.code == "no-result") =>
             {
@@ -128,8 +187,8 @@ impl Bench<'_> {
         }
     }
 
-    /// The source up to the end of the statement. Other statements at fault are blank; of what follows, the
-    /// declarations of dims and of the mesh are kept.
+    /// The source up to the end of the statement. Other statements at fault are blanked. Of the rest, declarations of
+    /// dims and the mesh are kept.
     fn prefix(&self) -> String {
         let mut text = self.source.to_owned();
         for statement in &self.ast.statements {
@@ -147,8 +206,8 @@ impl Bench<'_> {
         text
     }
 
-    /// Bytes that a device receives at the least for the steps from the statement on, under the costs of the book: which
-    /// methods send them is not looked for here.
+    /// Minimum bytes that a device receives for the steps from the statement on, under the book's costs. Methods are
+    /// not searched here.
     fn received(&self, program: &Program) -> Option<Bytes> {
         let default = || Hardware::named(Hardware::DEFAULT);
         let named = program.hardware.as_ref().map(|name| Hardware::named(&name.node));
@@ -164,12 +223,12 @@ impl Bench<'_> {
     }
 }
 
-/// What stands behind the arrow.
+/// The text after the arrow.
 fn target(text: &str) -> String {
     text.split_once(" -> ").map_or_else(String::new, |(_, target)| format!(" -> {target}"))
 }
 
-/// `write .. first (receives at least 24.6 kB), or .. instead of ..`
+/// The help text: `write .. first (receives at least 24.6 kB), or .. instead of ..`.
 fn wording(found: &Diagnostic, tried: &[Tried], source: &str) -> String {
     let offers: Vec<String> = tried.iter().map(|tried| offer(tried, source)).collect();
     let lead = found.help.as_deref().and_then(|help| help.split_once("; write ")).map(|(lead, _)| lead);
@@ -180,7 +239,7 @@ fn wording(found: &Diagnostic, tried: &[Tried], source: &str) -> String {
 fn offer(tried: &Tried, source: &str) -> String {
     let cost = match tried.received {
         Some(Bytes(0)) => " (receives nothing)".to_owned(),
-        Some(bytes) => format!(" (receives at least {bytes})"),
+        Some(bytes) => format!(" (receives {bytes})"),
         None => String::new(),
     };
     let text = &tried.fix.text;
@@ -189,7 +248,7 @@ fn offer(tried: &Tried, source: &str) -> String {
         Edit::Below(above) => format!("`{text}` below `{}`{cost}", above.text(source)),
         Edit::Statement => format!("`{text}`{cost}"),
         Edit::Replace(span) => {
-            // Brackets read better behind their name.
+            // Includes the name before the brackets.
             let before = source.get(..span.range().start).unwrap_or_default();
             let head = before.trim_end_matches(|c: char| c.is_ascii_alphanumeric() || c == '_' || c == '\'').len();
             let name = if text.starts_with('[') { &before[head..] } else { "" };

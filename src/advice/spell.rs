@@ -1,4 +1,4 @@
-//! Steps of a plan as lines of a program.
+//! Writes the steps of a plan as lines of a program.
 
 use crate::collective::Collective;
 use crate::diag::{Edit, Fix};
@@ -12,32 +12,32 @@ use crate::span::Span;
 use crate::supply::Supply;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// Writes statements of a plan anew, in the order of the source.
+/// Rewrites statements of a plan, in source order.
 ///
-/// Each statement is either written anew ([`Speller::lines`]) or left as it is ([`Speller::keep`]); the speller follows
-/// what each name means in between, so that lines refer to an array by a name that means it there.
+/// Each statement is either rewritten ([`Speller::lines`]) or kept ([`Speller::keep`]). The speller tracks the
+/// meaning of each name in between, so that new lines refer to an array by a name that is valid there.
 pub(super) struct Speller<'a> {
     plan: &'a Plan,
     /// The statement of each value.
     own: Vec<Span>,
-    /// The statement that is written anew for each value: its own, or the block inside of a body in which that stands.
-    /// The iterations of such a block differ in their layouts, so it is written out.
+    /// The statement that is rewritten for each value: its own, or the enclosing block inside a body. The iterations
+    /// of such a block differ in their layouts, so it is unrolled.
     statements: Vec<Span>,
-    /// The statement in whose lines each step is: the first one that rests on it.
+    /// The statement in whose lines each step appears: the first one that depends on it.
     places: HashMap<StepId, Span>,
-    /// The step that leaves each value in its own layout.
+    /// The step that produces each value in its own layout.
     finals: BTreeMap<ValueId, StepId>,
-    /// What a step has been called, and as which value.
+    /// The names given to a step, each with its value.
     names: HashMap<StepId, Vec<(ValueId, String)>>,
-    /// The layouts that names of steps have in the text, where those differ from the plan's: in axes of one device.
+    /// The written layouts of named steps, if they differ from the plan's (in axes of size 1).
     written: HashMap<(String, StepId), Sharding>,
-    /// What each name means at this place.
+    /// The current meaning of each name.
     meaning: HashMap<String, StepId>,
-    /// The body that is being written, and what names mean before it.
+    /// The body being written, and the meaning of names before it.
     block: Option<(usize, HashMap<String, StepId>)>,
-    /// The arrays that only the lines of this statement use.
+    /// Arrays that are used only in the lines of this statement.
     temporary: BTreeSet<StepId>,
-    /// All names of arrays.
+    /// All array names in use.
     taken: BTreeSet<String>,
 }
 
@@ -46,7 +46,7 @@ impl<'a> Speller<'a> {
         let values = &plan.program.values;
         let mut order: Vec<usize> = (0..values.len()).collect();
         order.sort_by_key(|value| (values[*value].span.start, std::cmp::Reverse(values[*value].span.end)));
-        // Spans nest or lie apart: the outermost is the statement.
+        // Spans are nested or disjoint; the outermost one is the statement.
         let named: Vec<Span> = plan.program.aliases.iter().map(|alias| alias.span).collect();
         let mut own = vec![Span::default(); values.len()];
         let mut outer = Span::default();
@@ -62,7 +62,7 @@ impl<'a> Speller<'a> {
         let taken = names.chain(plan.program.aliases.iter().map(|alias| &alias.name)).cloned().collect();
         let left = plan.ids().filter(|id| plan.step(*id).user == plan.step(*id).value);
         let mut finals: BTreeMap<ValueId, StepId> = left.map(|id| (plan.step(id).value, id)).collect();
-        // An output of a free layout is closed by its own statement.
+        // The sum of an output with a free layout is closed by its own statement.
         for (value, id) in plan.program.outputs.iter().zip(&plan.outputs) {
             if plan.step(*id).value == *value && plan.program.value(*value).wanted.is_open() {
                 finals.insert(*value, *id);
@@ -85,7 +85,7 @@ impl<'a> Speller<'a> {
         speller
     }
 
-    /// The first statement that rests on each step.
+    /// The first statement that depends on each step.
     fn first_users(&self) -> HashMap<StepId, Span> {
         let plan = self.plan;
         let mut places: HashMap<StepId, Span> =
@@ -109,8 +109,8 @@ impl<'a> Speller<'a> {
         places
     }
 
-    /// Whether a statement makes its value of another without a step: it moves what is moved already, or along axes of
-    /// one device, or renames dims.
+    /// Whether a statement produces its value without a step: by a move that is already done or affects only axes of
+    /// size 1, or by renaming dims.
     fn is_alias(&self, value: ValueId) -> bool {
         let definition = &self.plan.program.value(value).definition;
         !self.finals.contains_key(&value)
@@ -120,7 +120,7 @@ impl<'a> Speller<'a> {
             )
     }
 
-    /// The step that a value is in its own layout.
+    /// The step that produces a value in its own layout.
     fn resolved(&self, value: ValueId) -> Option<StepId> {
         let (plan, program) = (self.plan, &self.plan.program);
         if let Some(id) = self.finals.get(&value) {
@@ -129,7 +129,7 @@ impl<'a> Speller<'a> {
         if let Some(place) = program.outputs.iter().position(|output| *output == value) {
             return plan.outputs.get(place).copied();
         }
-        // The array under all names that it has had: what one of them was moved to, the others are there as well.
+        // The array under all of its names: a move of one of them applies to the others, too.
         let mut chain = vec![value];
         let mut source = value;
         while let (
@@ -150,7 +150,7 @@ impl<'a> Speller<'a> {
         moved.or_else(|| self.finals.get(&source).copied())
     }
 
-    /// All statements that make or take arrays, in order.
+    /// All statements that produce or use arrays, in order.
     pub(super) fn statements(&self) -> BTreeSet<Span> {
         let named = self.plan.program.aliases.iter().map(|alias| written_anew(self.plan, alias.span));
         self.statements.iter().copied().chain(named).collect()
@@ -162,7 +162,8 @@ impl<'a> Speller<'a> {
         plan.ids().filter(|id| plan.is_done(*id) && self.places[id] == statement).collect()
     }
 
-    /// The moves that a step is or rests on, and that no line says: its own, or one that was done for another statement.
+    /// The moves that a step consists of or depends on, and that no line expresses: its own, or those done for
+    /// another statement.
     pub(super) fn needs(&self, id: StepId) -> Vec<StepId> {
         if self.plan.is_unwritten(id) {
             return vec![id];
@@ -175,7 +176,7 @@ impl<'a> Speller<'a> {
         others.flat_map(|operand| self.needs(operand)).collect()
     }
 
-    /// The statements whose results have holes that are taken by these steps.
+    /// The statements whose results have holes that these steps fill.
     pub(super) fn holes(&self, steps: &[StepId]) -> BTreeSet<Span> {
         let operands = steps.iter().flat_map(|id| self.plan.operands(*id));
         let values = operands.map(|id| self.plan.step(id).value);
@@ -183,8 +184,8 @@ impl<'a> Speller<'a> {
         values.filter(has_hole).map(|value| self.statements[value.index()]).collect()
     }
 
-    /// Whether a statement that is left as it is takes other arrays than the plan has for it, as its names mean others
-    /// or what it moves is moved already.
+    /// Whether an unchanged statement would use other arrays than in the plan, because its names have another meaning
+    /// or its move is already done.
     pub(super) fn is_misled(&self, statement: Span) -> bool {
         let plan = self.plan;
         let misled = |id: &StepId| {
@@ -203,7 +204,7 @@ impl<'a> Speller<'a> {
             || aliases.into_iter().any(|value| self.resolved(value).is_some_and(|id| !self.is_meant(value, id)))
     }
 
-    /// Whether a name in the text of a value means a step, or what it is cut out of.
+    /// Whether a name in the text of a value denotes a step, or the array that the step slices.
     fn is_meant(&self, user: ValueId, step: StepId) -> bool {
         let program = &self.plan.program;
         let operands = program.value(user).definition.operands();
@@ -221,7 +222,7 @@ impl<'a> Speller<'a> {
         false
     }
 
-    /// What an operand is in the text: without what the compiler does to it.
+    /// The operand as written in the text, before conversions inserted by the compiler.
     fn written(&self, value: ValueId) -> ValueId {
         let value_of = |id: ValueId| self.plan.program.value(id);
         let mut value = value;
@@ -240,7 +241,7 @@ impl<'a> Speller<'a> {
         value
     }
 
-    /// What a step is made of without a message, if it is the same array: the compiler does that again.
+    /// The source of a step that is the same array without communication; the compiler inserts it again.
     fn silent_source(&self, id: StepId) -> Option<StepId> {
         let is_silent = match &self.plan.step(id).op {
             StepOp::Collective(_) => !self.plan.communicates(id),
@@ -250,14 +251,15 @@ impl<'a> Speller<'a> {
         if is_silent { self.plan.operands(id).first().copied() } else { None }
     }
 
-    /// Whether two steps of one array leave the same on each device: their layouts differ in axes of one device.
+    /// Whether two steps of one array leave the same blocks on each device: their layouts differ only in axes of size
+    /// 1.
     fn is_alike(&self, one: StepId, other: StepId) -> bool {
         let (mesh, layout) = (&self.plan.program.mesh, |id: StepId| &self.plan.step(id).layout);
         let pieces = |id: StepId| layout(id).sharding.open.group_size(mesh);
         pieces(one) == pieces(other) && layout(one).local_extents(mesh) == layout(other).local_extents(mesh)
     }
 
-    /// The named values that a statement makes.
+    /// The named values that a statement produces.
     fn results(&self, statement: Span) -> impl Iterator<Item = ValueId> {
         let program = &self.plan.program;
         let is_first = move |id: ValueId| program.carried().any(|carried| carried.first == id);
@@ -267,14 +269,14 @@ impl<'a> Speller<'a> {
         program.value_ids().filter(is_result).filter(move |id| !is_first(*id))
     }
 
-    /// The further names of values that a statement gives, each as it is at its end.
+    /// Additional names of values that a statement defines, as of its end.
     fn aliases(&self, statement: Span) -> Vec<Alias> {
         let given = self.plan.program.aliases.iter();
         let given = given.filter(|alias| written_anew(self.plan, alias.span) == statement);
         given.map(|alias| (&alias.name, alias)).collect::<BTreeMap<_, _>>().into_values().cloned().collect()
     }
 
-    /// Goes into the body in which a statement stands, or out of the one before.
+    /// Enters the body that contains a statement, or leaves the previous one.
     pub(super) fn enter(&mut self, statement: Span) {
         let (plan, program) = (self.plan, &self.plan.program);
         let body = program.repeats.iter().position(|repeat| {
@@ -305,14 +307,14 @@ impl<'a> Speller<'a> {
         self.names.entry(id).or_default().push((value, name));
     }
 
-    /// Gives a step the name that its value has in the program.
+    /// Binds a step to its value's name in the program.
     fn bind_own(&mut self, id: StepId, value: ValueId) {
         if let Some(name) = self.plan.program.value(value).name.clone() {
             self.bind_written(id, value, name);
         }
     }
 
-    /// Gives a step a name in the layout that is written for a value.
+    /// Binds a step to a name, in the layout written for a value.
     fn bind_written(&mut self, id: StepId, value: ValueId, name: String) {
         self.bind(id, value, name.clone());
         if let Wanted::Exact(wanted) = &self.plan.program.value(value).wanted {
@@ -320,7 +322,7 @@ impl<'a> Speller<'a> {
         }
     }
 
-    /// Leaves a statement as it is.
+    /// Keeps a statement unchanged.
     pub(super) fn keep(&mut self, statement: Span) {
         self.enter(statement);
         for value in self.results(statement).collect::<Vec<_>>() {
@@ -335,9 +337,9 @@ impl<'a> Speller<'a> {
         }
     }
 
-    /// The lines of a statement, and those that belong before the block it stands in.
+    /// The lines of a statement, and lines that belong before its enclosing block.
     ///
-    /// `None` where an operand has no name.
+    /// `None` if an operand has no name.
     pub(super) fn lines(&mut self, statement: Span) -> Option<Vec<Fix>> {
         self.enter(statement);
         self.temporary.clear();
@@ -370,7 +372,7 @@ impl<'a> Speller<'a> {
         Some(fixes)
     }
 
-    /// A step that belongs before the block, where names have other meanings.
+    /// Writes a step before the block, where names have other meanings.
     fn outside(&mut self, id: StepId, statement: Span) -> Option<Vec<String>> {
         let swap = |speller: &mut Self| {
             if let Some((_, outside)) = &mut speller.block {
@@ -380,14 +382,14 @@ impl<'a> Speller<'a> {
         swap(self);
         let lines = self.step(id, statement);
         swap(self);
-        // A name that the lines have found is known inside, too.
+        // A name that the lines define is visible inside the block, too.
         if let Some((_, name)) = self.names.get(&id).and_then(|names| names.last()) {
             self.meaning.insert(name.clone(), id);
         }
         lines
     }
 
-    /// The lines of results that are another array under other dims, or moved already, which is no step.
+    /// The lines of results that need no step: arrays with renamed dims, or already moved.
     fn renamed(&mut self, statement: Span) -> Vec<String> {
         let program = &self.plan.program;
         let mut last: BTreeMap<&str, ValueId> = BTreeMap::new();
@@ -395,7 +397,7 @@ impl<'a> Speller<'a> {
             let name = program.value(value).name.as_deref().unwrap_or_default();
             match &program.value(value).definition {
                 _ if self.is_alias(value) => drop(last.insert(name, value)),
-                // What the compiler moves to be handed on.
+                // Moves that the compiler inserts for carried values.
                 Definition::Move { written: false, .. } => {}
                 _ => drop(last.remove(name)),
             }
@@ -403,7 +405,7 @@ impl<'a> Speller<'a> {
         last.into_values().filter_map(|result| self.renaming(result)).collect()
     }
 
-    /// The line of a result that is no step.
+    /// The line of a result that needs no step.
     fn renaming(&mut self, result: ValueId) -> Option<String> {
         let step = self.resolved(result)?;
         let text = self.name(result, step)?;
@@ -420,7 +422,7 @@ impl<'a> Speller<'a> {
         Some(line)
     }
 
-    /// Declarations of the inputs that the statement declares by using them.
+    /// Declarations of the inputs that the statement declares implicitly.
     fn inputs(&mut self, statement: Span) -> Vec<String> {
         let plan = self.plan;
         let inputs = plan.ids().filter(|id| plan.step(*id).op == StepOp::Input);
@@ -432,7 +434,7 @@ impl<'a> Speller<'a> {
             let known = plan.program.value(value).name.clone();
             let alias = self.aliases(statement).into_iter().find(|alias| alias.value == value);
             let name = match known.or(alias.map(|alias| alias.name)) {
-                // One of those of a block that is written out.
+                // An array of an unrolled block.
                 Some(name) if name.contains('.') => self.fresh(name.split('.').next().unwrap_or_default()),
                 Some(name) => name,
                 None => self.fresh("A"),
@@ -450,7 +452,7 @@ impl<'a> Speller<'a> {
         match &step.op {
             StepOp::Input | StepOp::Carry => Some(Vec::new()),
             StepOp::Collective(collective) => self.collective(id, collective, statement),
-            // The compiler fills again.
+            // The compiler inserts the filler again.
             StepOp::Map { function: Function::Fill { .. }, .. } => Some(Vec::new()),
             StepOp::Product { .. } | StepOp::Reduce { .. } | StepOp::Map { .. } => {
                 let operands = self.plan.operands(id);
@@ -474,7 +476,7 @@ impl<'a> Speller<'a> {
         let is_slice = matches!(collective, Collective::Slice { .. });
         let computes = |user: StepId| !matches!(self.plan.step(user).op, StepOp::Collective(_));
         if is_slice && self.plan.steps.neighbors(id).all(computes) && users(id) > 0 && step.user != step.value {
-            // Who computes with it slices it again.
+            // Statements that use it slice it again.
             return Some(lines);
         }
         let mut name = self.name(step.value, operand)?;
@@ -527,7 +529,7 @@ impl<'a> Speller<'a> {
             collective.apply(&from.sharding, mesh).filter(|made| head.contains('(') && *made != step.layout.sharding);
         let to = self.brackets(step.value, id);
         match made {
-            // The layout has axes of one device besides, which is a move of its own.
+            // The layout has additional axes of size 1, which need a move of their own.
             Some(made) => {
                 let made = self.plan.program.layout(step.value, made).brackets(mesh, dims);
                 lines.push(format!("{head} -> {new}{made}{using}"));
@@ -542,14 +544,14 @@ impl<'a> Speller<'a> {
         Some(lines)
     }
 
-    /// The name under which a repeat begins with a step: its body knows the array by no other.
+    /// The name of a step at the start of a repeat; the body uses only this name.
     fn carried_as(&self, id: StepId) -> Option<String> {
         let plan = self.plan;
         let carry = plan.steps.neighbors(id).find(|user| plan.step(*user).op == StepOp::Carry)?;
         plan.program.value(plan.step(carry).value).name.clone()
     }
 
-    /// What an operand is called, or what it is made of by renaming.
+    /// The name of an operand, or of the array that it renames.
     fn name(&self, value: ValueId, step: StepId) -> Option<String> {
         let dims = |value: ValueId| &self.plan.program.value(value).dims;
         let own = self.plan.program.value(value).name.as_ref().filter(|name| {
@@ -565,7 +567,7 @@ impl<'a> Speller<'a> {
             let names = self.names.get(&id).into_iter().flatten().rev();
             let meant =
                 names.filter(|(as_value, name)| self.meaning.get(name) == Some(&id) && dims(*as_value) == dims(value));
-            // One array may have several names, with brackets that differ in axes of one device.
+            // One array may have several names, with layouts that differ in axes of size 1.
             if let Some((_, name)) = meant.min_by_key(|(as_value, _)| *as_value != value) {
                 return Some(name.clone());
             }
@@ -579,9 +581,9 @@ impl<'a> Speller<'a> {
                 let [old, new] = [changed.0, changed.1].map(|dim| self.plan.program.dims.name(dim.id));
                 Some(format!("rename_{{{old}->{new}}}({inner})"))
             }
-            // The step before a collective that stands inside an expression.
+            // The step before a collective inside an expression.
             Definition::Move { operand, .. } | Definition::Collective { operand, .. } => self.name(*operand, step),
-            // The compiler fills again.
+            // The compiler inserts the filler again.
             Definition::Map { function: Function::Fill { .. }, operands } => {
                 self.name(operands[0], self.silent_source(step).unwrap_or(step))
             }
@@ -592,18 +594,18 @@ impl<'a> Speller<'a> {
         }
     }
 
-    /// Whether the value is what its statement is about.
+    /// Whether the value is the main result of its statement.
     fn is_root(&self, value: ValueId) -> bool {
         self.plan.program.value(value).span == self.own[value.index()]
     }
 
-    /// Whether a step is on the way of the result of a statement into its own layout.
+    /// Whether a step converts the result of a statement to the result's own layout.
     fn is_own(&self, id: StepId) -> bool {
         let step = self.plan.step(id);
         self.is_root(step.value) && (step.user == step.value || self.finals.get(&step.value) == Some(&id))
     }
 
-    /// The statements that take the result of a step.
+    /// The statements that use the result of a step.
     fn uses(&self, id: StepId) -> impl Iterator<Item = Span> {
         let users = self.plan.steps.neighbors(id).map(|user| self.places[&user]);
         let aliases = self.plan.program.value_ids().filter(|value| self.is_alias(*value));
@@ -611,8 +613,8 @@ impl<'a> Speller<'a> {
         users.chain(aliases.map(|value| self.statements[value.index()]))
     }
 
-    /// A name for the result of a step in the lines of a statement: that of its value, unless the value gets another
-    /// layout under that name and other statements take this one.
+    /// A name for the result of a step in the lines of a statement. It is the value's name, unless the value gets
+    /// another layout under that name and other statements use this step.
     fn result_name(&mut self, value: ValueId, id: StepId, statement: Span) -> String {
         let Some(name) = self.plan.program.value(value).name.clone().filter(|_| self.is_root(value)) else {
             self.temporary.insert(id);
@@ -625,7 +627,7 @@ impl<'a> Speller<'a> {
         if !is_final && is_taken { self.fresh(&name) } else { name }
     }
 
-    /// A name that nothing has.
+    /// An unused name.
     fn fresh(&mut self, base: &str) -> String {
         let mut name = base.to_owned();
         while self.taken.contains(&name) {
@@ -635,7 +637,7 @@ impl<'a> Speller<'a> {
         name
     }
 
-    /// An array with its layout; one without a name has brackets only.
+    /// An array with its layout; without a name, only the brackets.
     pub(super) fn array(&self, id: StepId) -> String {
         let value = self.plan.step(id).value;
         let name = self.plan.program.value(value).name.as_deref().unwrap_or_default();
@@ -665,7 +667,7 @@ impl<'a> Speller<'a> {
         format!("{name}{dtype}{} = {text}", self.brackets(value, id))
     }
 
-    /// The right side of a line.
+    /// The right-hand side of a line.
     fn operation(&self, value: ValueId, names: &[String]) -> Option<String> {
         let program = &self.plan.program;
         let truths = program.value(value).dtype == DType::Bool;
@@ -723,18 +725,18 @@ impl<'a> Speller<'a> {
     }
 }
 
-/// The span in which another one lies, or that one itself.
+/// The span that contains another one, or that one itself.
 fn around(spans: &[Span], inner: Span) -> Span {
     spans.iter().copied().find(|span| span.start <= inner.start && inner.end <= span.end).unwrap_or(inner)
 }
 
-/// The statement that is written anew where one is: the block inside of a body in which it stands, or itself.
+/// The statement that is rewritten: the enclosing block inside a body, or the statement itself.
 fn written_anew(plan: &Plan, statement: Span) -> Span {
     let bodies = plan.program.repeats.iter();
     bodies.map(|repeat| around(&repeat.blocks, statement)).find(|block| *block != statement).unwrap_or(statement)
 }
 
-/// Whether a layout has these axes on these dims, whatever their order; dims of other names line up by place.
+/// Whether a layout has these axes on these dims, in any order. Dims with different names are matched by position.
 fn is_laid_out(layout: &Layout, dims: &[Dim], wanted: &Sharding) -> bool {
     let by_name = dims.iter().all(|dim| layout.dims.contains(dim));
     let place = |at: usize| if by_name { layout.dims.iter().position(|dim| *dim == dims[at]) } else { Some(at) };

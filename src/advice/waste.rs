@@ -1,4 +1,5 @@
-//! Arrays that a plan makes whole only to cut them again, because a statement asks for a layout that nothing needs.
+//! Warns of arrays that a plan gathers or reduces only to slice them again, because a statement requests an
+//! unnecessary layout.
 
 use crate::diag::Diagnostics;
 use crate::mesh::AxisSet;
@@ -8,27 +9,31 @@ use crate::units::Bytes;
 use petgraph::Direction;
 use thiserror::Error;
 
-/// An array that is gathered or summed on all devices and then cut.
+/// An array that is gathered or summed on all devices and then sliced.
 #[derive(Debug, Error, miette::Diagnostic)]
-#[error("`{array}` is made whole along `{axes}` and then cut along it again, which takes {bytes} a device")]
-#[diagnostic(code("gathered-then-cut"), severity(warning), help("write `{free}`, which leaves the layout to the plan"))]
+#[error("`{array}` is gathered along `{axes}` and then sliced again, {bytes} per device")]
+#[diagnostic(
+    code("gathered-then-cut"),
+    severity(warning),
+    help("write `{free}` and let the compiler choose the layout")
+)]
 struct GatheredThenCut {
     array: String,
     axes: String,
     bytes: Bytes,
     free: String,
-    #[label("this layout is asked for, and nothing uses it as it is")]
+    #[label("no user needs this layout")]
     at: miette::SourceSpan,
 }
 
-/// What is made whole by a written layout although each use cuts it again.
+/// Arrays that a written layout makes whole although each use slices them again.
 pub fn wasted(plan: &Plan) -> Diagnostics {
     let (program, mesh) = (&plan.program, &plan.program.mesh);
     let mut found = Diagnostics::default();
     for id in plan.ids() {
         let value = program.value(plan.step(id).value);
         let (Wanted::Exact(wanted), Some(name)) = (&value.wanted, &value.name) else { continue };
-        // A move that is written is asked for.
+        // A written move is intentional.
         let is_computed =
             matches!(value.definition, Definition::Product { .. } | Definition::Map { .. } | Definition::Reduce { .. });
         if !is_computed || plan.outputs.contains(&id) || plan.step(id).layout.sharding != *wanted {
@@ -51,7 +56,7 @@ pub fn wasted(plan: &Plan) -> Diagnostics {
     found
 }
 
-/// The axes along which everything that uses a step cuts its result; none if something uses it as it is.
+/// The axes along which all uses slice a step's result; empty if some use needs it unsliced.
 fn cut_by_all(plan: &Plan, id: StepId) -> Option<AxisSet> {
     let users: Vec<StepId> = plan.steps.neighbors_directed(id, Direction::Outgoing).collect();
     let cuts = users.into_iter().map(|user| match &plan.step(user).op {
@@ -63,8 +68,8 @@ fn cut_by_all(plan: &Plan, id: StepId) -> Option<AxisSet> {
     cuts.reduce(AxisSet::intersection).filter(|cut| !cut.is_empty())
 }
 
-/// Those of the axes along which the moves of an array up to a step have made it whole, and the bytes that a device
-/// receives in them.
+/// Those of the axes along which the moves of an array up to a step have gathered or reduced it, and the bytes
+/// received per device by these moves.
 fn made_whole(plan: &Plan, id: StepId, cut: AxisSet) -> (AxisSet, Bytes) {
     let (mut made, mut bytes, mut at) = (AxisSet::NONE, Bytes(0), id);
     while let StepOp::Collective(collective) = &plan.step(at).op {

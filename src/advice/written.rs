@@ -1,12 +1,12 @@
-//! The lines that say what a plan communicates, for programs in which nothing else may.
+//! Suggests the missing lines of communication, for programs in which implicit communication is forbidden.
 //!
 //! ```text
-//! C[I, K] = A[I, J_X] * B[J, K]     help: write  AllGather_X(A[I, J_X]) -> A'[I, J]
-//!                                                C[I, K] = A' * B
+//! C[I, K] = A[I, J_X] * B[J, K]  help: write  AllGather_X(A[I, J_X]) -> A'[I, J]
+//!                                             C[I, K] = A' * B
 //! ```
 //!
-//! Each step of the plan that a statement needs becomes a line, with the layout it has there. An array that is moved for
-//! one user gets a new name, so that the old one keeps its meaning for others.
+//! Each step of the plan that a statement needs becomes a line, with the step's layout. An array that is moved for
+//! one user gets a new name, so that its old name stays valid for others.
 
 use super::spell::Speller;
 use crate::diag::{Diagnostic, Diagnostics, Edit, Fix};
@@ -16,12 +16,12 @@ use itertools::Itertools;
 use std::collections::BTreeSet;
 use thiserror::Error;
 
-/// A statement that needs communication which no collective and no move says.
+/// A statement that needs communication for which no collective or move is written.
 #[derive(Clone, Debug, PartialEq, Eq, Error, miette::Diagnostic)]
-#[error("this needs {moves}, and no line says so")]
+#[error("implicit communication: {moves}")]
 #[diagnostic(
     code("unwritten-communication"),
-    help("where only what is written communicates, write it as a collective or a move of its own")
+    help("`--strict` forbids implicit communication; write it as a collective or a move")
 )]
 struct Unwritten {
     moves: String,
@@ -29,24 +29,24 @@ struct Unwritten {
     at: miette::SourceSpan,
 }
 
-/// How many statements are written anew.
+/// Which statements are rewritten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Extent {
-    /// Those that communicate without saying so, and those that these change.
+    /// Statements with implicit communication, and those affected by their rewriting.
     Needed,
-    /// All: a layout that is left out of a text may be another one in the plan of the changed program.
+    /// All statements, because a layout omitted in the text may differ in the plan of the changed program.
     All,
 }
 
-/// What each statement of a plan communicates without saying so, with the lines that would say it.
+/// The implicit communication of each statement of a plan, with the lines that make it explicit.
 ///
-/// Other statements may have to change with it: a hole in a result is filled, a name that means another array by then
-/// is replaced. These changes stand beside those of the finding before, or of the first.
+/// Other statements may have to change, too: holes in results are filled, and names that denote another array by then
+/// are replaced. These changes are attached to the previous finding, or to the first.
 pub fn unwritten(plan: &Plan) -> Diagnostics {
     found(plan, Extent::Needed)
 }
 
-/// The same with all other statements written anew beside it, each with the layouts that it has in the plan.
+/// As [`unwritten`], but rewrites all other statements as well, with their layouts in the plan.
 pub fn spelled_out(plan: &Plan) -> Diagnostics {
     found(plan, Extent::All)
 }
@@ -71,7 +71,7 @@ fn found(plan: &Plan, extent: Extent) -> Diagnostics {
         }
         let mut fixes = speller.lines(statement).unwrap_or_default();
         if is_fault {
-            // Lines before a block stand in the order of the statements that they come from.
+            // Lines before a block keep the order of their statements.
             let is_before_block = |fix: &mut Fix| matches!(fix.edit, Edit::Replace(at) if at.start == at.end);
             fixes.splice(0..0, ahead.extract_if(.., is_before_block));
             fixes.append(&mut ahead);
@@ -93,7 +93,7 @@ fn found(plan: &Plan, extent: Extent) -> Diagnostics {
     diagnostics
 }
 
-/// The lines that declare the parts of the axes that the planner has cut: other lines speak of them.
+/// Lines that declare the axis parts that the planner has introduced, as other lines refer to them.
 fn parts(plan: &Plan) -> Option<Fix> {
     let mesh = &plan.program.mesh;
     let part = |axis| format!("{}: {}", mesh.axis(axis).name, mesh.size(axis));
@@ -102,7 +102,7 @@ fn parts(plan: &Plan) -> Option<Fix> {
     (!text.is_empty()).then_some(Fix { edit: Edit::Below(plan.program.axes), text })
 }
 
-/// Moves as they would be written, each once.
+/// The moves in notation, without duplicates.
 fn moves(plan: &Plan, speller: &Speller<'_>, needs: Vec<StepId>) -> Vec<String> {
     let mut moves: Vec<String> = Vec::new();
     for id in needs {
@@ -115,7 +115,7 @@ fn moves(plan: &Plan, speller: &Speller<'_>, needs: Vec<StepId>) -> Vec<String> 
     moves
 }
 
-/// `a`, `a and b`, `a, b and c`
+/// Formats a list: `a`, `a and b`, `a, b and c`.
 fn listed(items: &[String]) -> String {
     match items {
         [] => String::new(),
@@ -124,7 +124,7 @@ fn listed(items: &[String]) -> String {
     }
 }
 
-/// A source with all changes of all findings.
+/// The source with the changes of all findings. Changes inside a replaced range are dropped.
 pub fn apply_all(source: &str, found: &Diagnostics) -> String {
     let mut changes: Vec<(Span, &Fix)> =
         found.iter().flat_map(|found| found.fixes.iter().map(|fix| (found.span(), fix))).collect();
@@ -135,10 +135,23 @@ pub fn apply_all(source: &str, found: &Diagnostics) -> String {
         Edit::Statement => statement.start,
     };
     changes.sort_by_key(place);
+    let replaced: Vec<Span> = changes.iter().filter_map(|(_, fix)| replaced(fix)).collect();
+    let is_inside = |span: Span| {
+        let is_around = |other: &Span| *other != span && other.start <= span.start && span.end <= other.end;
+        replaced.iter().any(is_around)
+    };
+    changes.retain(|(_, fix)| !self::replaced(fix).is_some_and(is_inside));
     changes.iter().rev().fold(source.to_owned(), |source, (statement, fix)| fix.apply(&source, *statement))
 }
 
-/// Words the changes of a finding as its help, each line as deep as the statement.
+fn replaced(fix: &Fix) -> Option<Span> {
+    match fix.edit {
+        Edit::Replace(span) => Some(span),
+        Edit::Before | Edit::Below(_) | Edit::Statement => None,
+    }
+}
+
+/// Formats the changes of a finding as its help, indented like the statement.
 pub fn word(found: &mut Diagnostic, source: &str) {
     let mut help = Vec::new();
     for fix in &mut found.fixes {
@@ -153,13 +166,13 @@ pub fn word(found: &mut Diagnostic, source: &str) {
         let old = |at: Span| at.text(source).split_whitespace().collect::<Vec<_>>().join(" ");
         help.push(match fix.edit {
             Edit::Replace(at) if at.start == at.end => format!("write before the block\n  {lines}"),
-            Edit::Replace(at) => format!("write for `{}`\n  {lines}", old(at)),
+            Edit::Replace(at) => format!("replace `{}` by\n  {lines}", old(at)),
             Edit::Below(at) => format!("write below `{}`\n  {lines}", old(at)),
             Edit::Before | Edit::Statement => format!("write\n  {lines}"),
         });
         fix.text = fix.text.replace('\n', &format!("\n{indent}"));
     }
     if !help.is_empty() {
-        found.help = Some(help.join("\nand ").replace("and write\n", "and here\n"));
+        found.help = Some(help.join("\nand "));
     }
 }

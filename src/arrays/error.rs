@@ -1,51 +1,51 @@
-//! Why a file does not hold the array that is wanted.
+//! Errors of reading array files.
 
 use crate::dtype::DType;
 
-/// Why a file does not hold the array that is wanted.
+/// The reason why a file does not hold the requested array.
 #[derive(Debug, thiserror::Error)]
 pub enum ArrayError {
     /// The file cannot be read.
     #[error("{0}")]
     Read(#[from] std::io::Error),
-    /// The file is not what its name says.
-    #[error("it is no {format} file: {problem}")]
+    /// The file is not valid.
+    #[error("not a {format} file: {problem}")]
     Malformed {
-        /// What it should be.
+        /// Expected format.
         format: &'static str,
-        /// What is wrong.
+        /// Description of the error.
         problem: String,
     },
-    /// Elements of another type.
-    #[error("the program declares elements of {wanted}, the file has `{found}`")]
+    /// The elements have another type.
+    #[error("expected elements of {wanted}, found `{found}`")]
     DType {
-        /// As the file names it.
+        /// Type name in the file.
         found: String,
-        /// As the program names it.
+        /// Type in the program.
         wanted: DType,
     },
-    /// Other extents.
-    #[error("the program declares the shape {wanted:?}, the file has {found:?}")]
+    /// The extents differ.
+    #[error("expected shape {wanted:?}, found {found:?}")]
     Extents {
-        /// In the file.
+        /// Extents in the file.
         found: Vec<u64>,
-        /// In the program.
+        /// Extents in the program.
         wanted: Vec<u64>,
     },
-    /// Fewer or more bytes than the header promises.
-    #[error("its header promises {promised} bytes of elements, {found} follow")]
+    /// The file has fewer or more bytes than its header states.
+    #[error("expected {promised} bytes of elements by the header, found {found}")]
     Length {
-        /// What the header says.
+        /// Bytes according to the header.
         promised: u64,
-        /// What the file has.
+        /// Bytes in the file.
         found: u64,
     },
-    /// A file of several arrays has none of this name.
-    #[error("it has no array `{key}`; it has {known}")]
+    /// A file of several arrays has none with this name.
+    #[error("no array `{key}` in the file; arrays are {known}")]
     NoKey {
         /// The name.
         key: String,
-        /// The names that it has.
+        /// The names in the file.
         known: String,
     },
 }

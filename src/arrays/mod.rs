@@ -1,8 +1,8 @@
-//! Arrays of other programs: the files of NumPy (`.npy`) and of safetensors, read and written.
+//! Reads and writes array files: NumPy (`.npy`) and safetensors.
 //!
-//! What is wanted is known before a file is opened: its header is held against that, so nothing is allocated that the
-//! program does not ask for. NumPy has no bf16: its files hold such elements as two raw bytes (`V2`), as JAX writes
-//! them, or as `u2`; they are written as `V2`.
+//! The caller knows the expected dtype and extents. Headers are checked against them first, so a file cannot cause
+//! allocations beyond what the program needs. NumPy has no bf16: such elements are stored as two raw bytes (`V2`), as
+//! JAX does, or as `u2`. They are written as `V2`.
 
 mod error;
 mod npy;
@@ -15,22 +15,22 @@ pub use tensors::{RESERVED, read_safetensors, write_safetensors};
 use crate::dtype::DType;
 use std::io::{Read, Seek, SeekFrom};
 
-/// What the data of an array must be.
+/// Expected dtype and extents of an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wanted<'a> {
-    /// Of its elements.
+    /// Dtype of its elements.
     pub dtype: DType,
     /// Length of each dim.
     pub extents: &'a [u64],
 }
 
 impl Wanted<'_> {
-    /// Bytes of all elements; `None` where they cannot be counted.
+    /// Bytes of all elements; `None` on overflow.
     fn bytes(&self) -> Option<u64> {
         self.extents.iter().try_fold(self.dtype.size(), |bytes, extent| bytes.checked_mul(*extent))
     }
 
-    /// Refuses other extents.
+    /// Returns an error if the extents differ.
     fn check_extents(&self, found: &[u64]) -> Result<(), ArrayError> {
         if found == self.extents || is_merged(found, self.extents) {
             return Ok(());
@@ -38,13 +38,13 @@ impl Wanted<'_> {
         Err(ArrayError::Extents { found: found.to_vec(), wanted: self.extents.to_vec() })
     }
 
-    /// A file has this name for its elements, which are not what is wanted.
+    /// The error for an unexpected dtype.
     fn other_dtype(&self, found: impl ToString) -> ArrayError {
         ArrayError::DType { found: found.to_string(), wanted: self.dtype }
     }
 }
 
-/// The bytes from where a file stands to its end, if they are as many as the elements that are wanted have.
+/// Reads the remaining bytes of a file, checked against the expected size.
 fn payload(file: &mut (impl Read + Seek), wanted: Wanted<'_>) -> Result<Vec<u8>, ArrayError> {
     let start = file.stream_position()?;
     let found = file.seek(SeekFrom::End(0))?.saturating_sub(start);
@@ -58,7 +58,8 @@ fn payload(file: &mut (impl Read + Seek), wanted: Wanted<'_>) -> Result<Vec<u8>,
     Ok(bytes)
 }
 
-/// Whether the extents are the wanted ones with neighbours merged: a dim `N = K*M` is stored as one, or as two.
+/// Whether the extents are equal, possibly with neighbouring dims merged: a dim `N = K*M` may be stored as one or as
+/// two.
 fn is_merged(found: &[u64], wanted: &[u64]) -> bool {
     let mut rest = wanted.iter().peekable();
     let fits = found.iter().all(|extent| {

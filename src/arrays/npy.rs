@@ -1,4 +1,4 @@
-//! Files of NumPy. <https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html>
+//! NumPy files. <https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html>
 
 use super::{ArrayError, Wanted, payload};
 use crate::dtype::DType;
@@ -7,29 +7,29 @@ use py_literal::Value;
 use std::io::{Read, Seek};
 
 const MAGIC: &[u8; 6] = b"\x93NUMPY";
-/// The longest header that is read, as NumPy has it: a plain array's has about a hundred bytes.
+/// Maximum header length, as in NumPy. Headers of plain arrays have about a hundred bytes.
 const MOST_HEADER: usize = 10_000;
-/// Where the elements start is a multiple of this.
+/// Alignment of the data in bytes.
 const ALIGNMENT: usize = 64;
 
-/// What a header says.
+/// A parsed header.
 struct Header {
-    /// As `<f4`: the order of bytes, the kind, the size.
+    /// Byte order, kind and size, such as `<f4`.
     descr: String,
     column_major: bool,
     shape: Vec<u64>,
 }
 
-/// Reads the array of a file, big-endian and column-major ones too.
+/// Reads an array; big-endian and column-major files are supported.
 ///
 /// # Errors
-/// Another dtype or other extents than wanted, or a file that is damaged, cut short or too long.
+/// If dtype or extents differ from the expected ones, or the file is damaged, truncated or too long.
 pub fn read_npy(file: &mut (impl Read + Seek), wanted: Wanted<'_>) -> Result<Tensor, ArrayError> {
     let header = header(file)?;
     let big = byte_order(&header.descr, wanted.dtype).ok_or_else(|| wanted.other_dtype(&header.descr))?;
     wanted.check_extents(&header.shape)?;
     if header.column_major && header.shape != wanted.extents {
-        return Err(malformed("it is column-major, and dims that are merged are read row by row"));
+        return Err(malformed("the array is column-major; merged dims need row-major order"));
     }
     let mut bytes = payload(file, wanted)?;
     if big {
@@ -41,11 +41,11 @@ pub fn read_npy(file: &mut (impl Read + Seek), wanted: Wanted<'_>) -> Result<Ten
         extents.reverse();
     }
     let stored = Tensor::from_le_bytes(wanted.dtype, &extents, &bytes);
-    let stored = stored.ok_or_else(|| malformed("its size cannot be counted"))?;
+    let stored = stored.ok_or_else(|| malformed("the size overflows"))?;
     Ok(if header.column_major { stored.transposed() } else { stored })
 }
 
-/// The file of an array: row-major, little-endian.
+/// Writes an array, row-major and little-endian.
 pub fn write_npy(array: &Tensor) -> Vec<u8> {
     let shape: String = array.extents().iter().map(|extent| format!("{extent}, ")).collect();
     let shape = if array.extents().len() == 1 { shape.trim_end() } else { shape.trim_end_matches(", ") };
@@ -58,7 +58,7 @@ pub fn write_npy(array: &Tensor) -> Vec<u8> {
     file
 }
 
-/// As NumPy names the elements; bf16, which it has not, are two raw bytes.
+/// NumPy's name of the element type. bf16, which NumPy lacks, is two raw bytes.
 fn descr(dtype: DType) -> &'static str {
     match dtype {
         DType::Bool => "|b1",
@@ -72,7 +72,7 @@ fn descr(dtype: DType) -> &'static str {
     }
 }
 
-/// Whether elements with this name are big-endian; `None` where they are of another dtype.
+/// Whether elements with this type name are big-endian; `None` if they have another dtype.
 fn byte_order(found: &str, wanted: DType) -> Option<bool> {
     let mut letters = found.chars();
     let big = match letters.next()? {
@@ -89,13 +89,13 @@ fn malformed(problem: impl Into<String>) -> ArrayError {
     ArrayError::Malformed { format: ".npy", problem: problem.into() }
 }
 
-/// Reads as far as the elements.
+/// Reads the header; the data follows.
 fn header(file: &mut impl Read) -> Result<Header, ArrayError> {
-    let short = |_| malformed("it ends within its header");
+    let short = |_| malformed("the header is truncated");
     let mut start = [0; 8];
     file.read_exact(&mut start).map_err(short)?;
     if !start.starts_with(MAGIC) {
-        return Err(malformed("it does not begin like one"));
+        return Err(malformed("wrong magic number"));
     }
     let length = match start[6..] {
         [1, 0] => {
@@ -108,17 +108,17 @@ fn header(file: &mut impl Read) -> Result<Header, ArrayError> {
             file.read_exact(&mut length).map_err(short)?;
             usize::try_from(u32::from_le_bytes(length)).unwrap_or(usize::MAX)
         }
-        [major, minor, ..] => return Err(malformed(format!("version {major}.{minor} is not known"))),
+        [major, minor, ..] => return Err(malformed(format!("unknown version {major}.{minor}"))),
         [..] => unreachable!("eight bytes were read"),
     };
     if length > MOST_HEADER {
-        return Err(malformed(format!("its header has {length} bytes, an array's has at most {MOST_HEADER}")));
+        return Err(malformed(format!("the header has {length} bytes; the limit is {MOST_HEADER}")));
     }
     let mut text = vec![0; length];
     file.read_exact(&mut text).map_err(short)?;
-    let text = String::from_utf8(text).map_err(|_| malformed("its header is not text"))?;
-    let value: Value = text.trim().parse().map_err(|_| malformed("its header is no dictionary of Python"))?;
-    parsed(&value).ok_or_else(|| malformed("its header lacks `descr`, `fortran_order` or `shape`"))
+    let text = String::from_utf8(text).map_err(|_| malformed("the header is not text"))?;
+    let value: Value = text.trim().parse().map_err(|_| malformed("the header is not a Python dictionary"))?;
+    parsed(&value).ok_or_else(|| malformed("the header lacks `descr`, `fortran_order` or `shape`"))
 }
 
 fn parsed(header: &Value) -> Option<Header> {
@@ -127,7 +127,7 @@ fn parsed(header: &Value) -> Option<Header> {
         let own = fields.iter().find(|(key, _)| key.as_string().is_some_and(|key| key == name));
         own.map(|(_, value)| value)
     };
-    // Records have lists for their elements: no array of a program does.
+    // Record types have lists here; no array of a program does.
     let descr = field("descr")?;
     let descr = descr.as_string().cloned().unwrap_or_else(|| descr.to_string());
     let shape = field("shape")?.as_tuple()?.iter().map(|extent| u64::try_from(extent.as_integer()?).ok());
@@ -185,17 +185,17 @@ mod tests {
         let plain =
             |descr: &str, shape: &str| format!("{{'descr': {descr}, 'fortran_order': False, 'shape': {shape}}}");
         let cases = [
-            (plain("'<f8'", "(2,)"), "elements of f32, the file has `<f8`"),
-            (plain("'<u2'", "(2,)"), "the file has `<u2`"),
-            (plain("[('a', '<f4')]", "(2,)"), "elements of f32, the file has"),
-            (plain("'<f4'", "(3,)"), "the shape [2], the file has [3]"),
-            (plain("'<f4'", "(1000000000000000000, 1000)"), "the file has [1000000000000000000, 1000]"),
+            (plain("'<f8'", "(2,)"), "elements of f32, found `<f8`"),
+            (plain("'<u2'", "(2,)"), "found `<u2`"),
+            (plain("[('a', '<f4')]", "(2,)"), "elements of f32, found"),
+            (plain("'<f4'", "(3,)"), "shape [2], found [3]"),
+            (plain("'<f4'", "(1000000000000000000, 1000)"), "found [1000000000000000000, 1000]"),
             (plain("'<f4'", "(99999999999999999999999999, 1)"), "lacks"),
             (plain("'<f4'", "(-1,)"), "lacks"),
             (plain("'<f4'", "2"), "lacks"),
             ("{}".to_owned(), "lacks"),
-            ("(".repeat(9_000), "no dictionary"),
-            (plain("'<f4'", "(2,)"), "promises 8 bytes of elements, 7 follow"),
+            ("(".repeat(9_000), "not a Python dictionary"),
+            (plain("'<f4'", "(2,)"), "expected 8 bytes of elements by the header, found 7"),
         ];
         for (header, problem) in cases {
             let found = refused(&header, &[0; 7]);
@@ -203,6 +203,6 @@ mod tests {
         }
         let long = [&MAGIC[..], &[2, 0, 255, 255, 255, 255][..]].concat();
         let found = read_npy(&mut Cursor::new(long), wanted).unwrap_err().to_string();
-        assert!(found.contains("its header has 4294967295 bytes"), "{found}");
+        assert!(found.contains("the header has 4294967295 bytes"), "{found}");
     }
 }

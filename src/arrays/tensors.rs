@@ -1,4 +1,4 @@
-//! Files of safetensors: several arrays by name. <https://github.com/huggingface/safetensors>
+//! Safetensors files: several named arrays. <https://github.com/huggingface/safetensors>
 
 use super::{ArrayError, Wanted};
 use crate::dtype::DType;
@@ -6,16 +6,18 @@ use crate::sim::values::Tensor;
 use safetensors::tensor::{Dtype, Metadata, TensorView};
 use std::io::{Read, Seek, SeekFrom};
 
-/// The longest header that is read; the format's own limit.
+/// Maximum header length, as defined by the format.
 const MOST_HEADER: u64 = 100_000_000;
 
-/// The key of a file's own entry, which no array can have.
+/// The key of the metadata entry, which no array may have.
 pub const RESERVED: &str = "__metadata__";
 
-/// Reads one array of a file, and no byte of the others. Without a key, `name` is taken, or the only one.
+/// Reads one array of a file, without reading the others. Without a key, the array called `name` is read, or the only
+/// one.
 ///
 /// # Errors
-/// No such array, another dtype or other extents than wanted, or a file that is damaged, cut short or too long.
+/// If the array is missing, dtype or extents differ from the expected ones, or the file is damaged, truncated or too
+/// long.
 pub fn read_safetensors(
     file: &mut (impl Read + Seek),
     key: Option<&str>,
@@ -25,15 +27,15 @@ pub fn read_safetensors(
     let length = file.seek(SeekFrom::End(0))?;
     file.rewind()?;
     let mut start = [0; 8];
-    file.read_exact(&mut start).map_err(|_| malformed("it ends within its header"))?;
+    file.read_exact(&mut start).map_err(|_| malformed("the header is truncated"))?;
     let header = u64::from_le_bytes(start);
     if header > MOST_HEADER || header > length - 8 {
-        return Err(malformed(format!("its header would have {header} bytes, the file has {length}")));
+        return Err(malformed(format!("the header length is {header} bytes, the file has {length}")));
     }
     let mut text = Vec::new();
     file.take(header).read_to_end(&mut text)?;
     let metadata: Metadata =
-        serde_json::from_slice(&text).map_err(|error| malformed(format!("in its header, {error}")))?;
+        serde_json::from_slice(&text).map_err(|error| malformed(format!("invalid header: {error}")))?;
     let (promised, found) = (metadata.data_len() as u64, length - 8 - header);
     if promised != found {
         return Err(ArrayError::Length { promised, found });
@@ -60,20 +62,20 @@ pub fn read_safetensors(
         .ok_or(ArrayError::Length { promised: to - from, found: bytes.len() as u64 })
 }
 
-/// The file of these arrays.
+/// Writes a file of these arrays.
 ///
 /// # Errors
-/// If two have one name.
+/// If two arrays have one name.
 pub fn write_safetensors(arrays: &[(&str, &Tensor)]) -> Result<Vec<u8>, ArrayError> {
     if arrays.iter().any(|(name, _)| *name == RESERVED) {
-        return Err(malformed(format!("`{RESERVED}` is the format's own entry and cannot name an array")));
+        return Err(malformed(format!("`{RESERVED}` is a reserved key")));
     }
     if let Some((twice, _)) = arrays
         .iter()
         .enumerate()
         .find_map(|(place, own)| arrays[..place].iter().any(|(other, _)| other == &own.0).then_some(own))
     {
-        return Err(malformed(format!("two arrays would be called `{twice}`")));
+        return Err(malformed(format!("two arrays have the key `{twice}`")));
     }
     let stored = arrays.iter().map(|(_, array)| {
         let shape = array.extents().iter().map(|extent| usize::try_from(*extent).unwrap_or(usize::MAX)).collect();
@@ -132,9 +134,9 @@ mod tests {
         }
         assert!(read(&[file.clone(), vec![0]].concat(), Some("f32"), "f32", DType::F32).is_err());
         let found = read(&file, Some("x"), "f32", DType::F32).unwrap_err().to_string();
-        assert!(found.starts_with("it has no array `x`; it has ") && found.contains("bf16"), "{found}");
+        assert!(found.starts_with("no array `x` in the file; arrays are ") && found.contains("bf16"), "{found}");
         let found = read(&file, Some("f16"), "f16", DType::Bf16).unwrap_err().to_string();
-        assert!(found.contains("elements of bf16, the file has `F16`"), "{found}");
+        assert!(found.contains("expected elements of bf16, found `F16`"), "{found}");
         assert!(write_safetensors(&[named[0], named[0]]).is_err());
     }
 
@@ -146,7 +148,7 @@ mod tests {
         assert!(read_safetensors(&mut Cursor::new(&file), None, "W", wanted).is_ok());
         let other = Wanted { dtype: DType::I8, extents: &[3, 2] };
         let found = read_safetensors(&mut Cursor::new(&file), None, "W", other).unwrap_err().to_string();
-        assert_eq!(found, "the program declares the shape [3, 2], the file has [2, 3]");
+        assert_eq!(found, "expected shape [3, 2], found [2, 3]");
     }
 
     #[test]

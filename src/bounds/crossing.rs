@@ -1,13 +1,13 @@
-//! What crosses the links along some axes, whatever the schedule: loads that add up over the steps of a program.
+//! Traffic that must cross the links along some axes under any schedule: loads that add up over the steps of a program.
 //!
-//! Devices that differ along other axes count as one *place*: between them everything is free. A place that needs
-//! bytes which it lacks gets them over links along the counted axes, so the bytes that all places lack are carried by
-//! these links together. The loads of several collectives on the same links add up, which the bounds of single
-//! collectives, each by its own worst cut, do not.
+//! Devices that differ only along other axes form one *place*, within which communication is free. A place that lacks
+//! bytes it needs receives them over links along the counted axes, so these links together carry the bytes that all
+//! places lack. The loads of several collectives on the same links add up. The bounds of single collectives, each by
+//! its own worst cut, do not.
 //!
 //! With `g` places in a group and `r` copies of each along idle axes, a byte of the result is
 //! - gathered or broadcast: received by the `g - 1` places that lack it, in each copy;
-//! - reduced to one place: a connected set holds all `g` contributions and the `r` places that want it, so `g + r - 2`
+//! - reduced to one place: a connected set holds all `g` contributions and the `r` places that need it, so `g + r - 2`
 //!   times;
 //! - reduced to all: `g - 1` times until the first place has it, and once more into each other one of the `g·r`;
 //! - exchanged: over its distance `d`, and once more for each further copy.
@@ -20,15 +20,15 @@ use crate::topology::Topology;
 use crate::units::Time;
 use itertools::Itertools;
 
-/// Of lists of axes that cut a dim in more blocks than this it is not counted which blocks stay.
+/// Limit on the blocks of a dim split by a list of axes; above it, staying blocks are not counted.
 const MOST_BLOCKS: u64 = 1 << 16;
 
-/// Where cells times devices are more than this they are not counted.
+/// Limit on cells times devices.
 const MOST_LOOKED_AT: u128 = 1 << 18;
 
-/// How long the links along some axes of the machine are busy with a collective, if all of them are all the time.
+/// Time that the links along some machine axes must be busy with a collective, assuming all of them are always busy.
 ///
-/// The sum over several collectives is a time that no schedule of them beats.
+/// The sum over several collectives bounds every schedule of them from below.
 ///
 /// - `along`: axes of [`Topology::machine`].
 pub fn crossing(collective: &Collective, from: &Layout, topology: &Topology, along: AxisSet) -> Time {
@@ -37,14 +37,14 @@ pub fn crossing(collective: &Collective, from: &Layout, topology: &Topology, alo
     Load::new(bytes, capacity(topology, along)).time(Units { bytes: 1, divisor: 1, rate: 1 }, topology.scale)
 }
 
-/// The axes of the mesh that lie on these axes of the machine.
+/// The mesh axes on these machine axes.
 fn counted(topology: &Topology, along: AxisSet) -> AxisSet {
     let mesh = &topology.mesh;
     mesh.axis_ids().filter(|axis| along.contains(mesh.physical(*axis)) && mesh.size(*axis) > 1).collect()
 }
 
-/// Bytes a second that all links along some axes of the machine carry together, if none is degraded. A port that
-/// several axes use is counted once.
+/// Combined rate of all links along some machine axes without degraded links, in bytes per second. A port shared by
+/// several axes counts once.
 fn capacity(topology: &Topology, along: AxisSet) -> u128 {
     let devices = topology.machine.device_count() as u128;
     let ports = along.iter().unique_by(|axis| topology.axes[axis.index()].port);
@@ -57,7 +57,7 @@ fn capacity(topology: &Topology, along: AxisSet) -> u128 {
     ports.map(of_axis).sum()
 }
 
-/// The mesh with only some of its axes, as far as links are counted.
+/// The mesh restricted to the axes whose links are counted.
 struct Places<'a> {
     topology: &'a Topology,
     counted: AxisSet,
@@ -68,12 +68,12 @@ impl Places<'_> {
         u128::from(axes.intersection(self.counted).group_size(&self.topology.mesh))
     }
 
-    /// Copies of what is spread like this.
+    /// Number of copies of an array with this sharding.
     fn copies(&self, sharding: &Sharding) -> u128 {
         self.size(self.counted.without(sharding.used()))
     }
 
-    /// The bytes that have to cross counted links, of all groups together.
+    /// Bytes that must cross counted links, over all groups.
     fn bytes(&self, collective: &Collective, from: &Layout) -> u128 {
         let mesh = &self.topology.mesh;
         let Some(to) = collective.apply(&from.sharding, mesh) else { return 0 };
@@ -82,7 +82,7 @@ impl Places<'_> {
         if places == 1 {
             return 0;
         }
-        // What there is of it, each byte once.
+        // The distinct bytes of the array, each counted once.
         let whole = |sharding: &Sharding| {
             let local = sharding.local_bytes(from.dtype, &from.dims, mesh).0;
             u128::from(local).saturating_mul(u128::from(sharding.used().group_size(mesh)))
@@ -103,11 +103,11 @@ impl Places<'_> {
         }
     }
 
-    /// Each place of a group sends each an equal part: bytes times links between them.
+    /// Bytes times links between places, where each place of a group sends each other one an equal part.
     fn exchanged(&self, whole: u128, group: AxisSet, copies: u128) -> u128 {
         let (topology, mesh) = (self.topology, &self.topology.mesh);
         let group = group.intersection(self.counted);
-        // Parts of an axis are no distances by themselves, and one hop is through a switch for all axes on it.
+        // Parts of an axis have no distance of their own, and a switch is one hop for all of its axes.
         let is_distance = |axis: &AxisId| {
             let physical = mesh.physical(*axis);
             mesh.size(*axis) == topology.machine.size(physical)
@@ -131,7 +131,7 @@ impl Places<'_> {
         distance.saturating_add((whole / n * (n - 1)).saturating_mul(copies - 1))
     }
 
-    /// The cells that a place needs and none of its devices has; 0, which is less, where these are too many to be counted.
+    /// Cells that a place needs and none of its devices has; 0 (a valid, weaker bound) if too many to count.
     fn resharded(&self, collective: &Collective, from: &Layout, to: &Sharding) -> u128 {
         let mesh = &self.topology.mesh;
         let axes = collective.axes(&from.sharding, mesh);
@@ -151,7 +151,7 @@ impl Places<'_> {
             (0..cells.count()).filter(lacks).count() as u128
         });
         let lacking: u128 = lacking.sum();
-        // The other groups, each with data of its own, or copies of them.
+        // The other groups have their own data, or replicas.
         let others = mesh.axis_ids().filter(|axis| !axes.contains(*axis));
         let is_apart = |axis: &AxisId| self.counted.contains(*axis) || from.sharding.used().contains(*axis);
         let groups = u128::from(mesh.group_size(others.filter(is_apart)));
@@ -159,7 +159,7 @@ impl Places<'_> {
         local * lacking * groups / u128::from(cells.in_block())
     }
 
-    /// Whole shards go elsewhere: what a place needs and did not have.
+    /// Whole shards that move: what a place needs and did not have.
     fn moved(&self, whole: u128, from: &Sharding, to: &Sharding) -> u128 {
         let mesh = &self.topology.mesh;
         let needed = whole.saturating_mul(self.copies(to));
@@ -167,7 +167,7 @@ impl Places<'_> {
             let n = u128::from(mesh.size(axis));
             match (from.stride(axis, mesh), to.stride(axis, mesh)) {
                 (before, after) if before == after => needed,
-                // Who has all takes what it likes.
+                // A replicated place already holds whatever it needs.
                 (None, _) => needed,
                 (Some((dim, before)), Some((other, after))) if dim == other => {
                     let blocks = from.dims[dim].group_size(mesh);

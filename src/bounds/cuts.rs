@@ -1,41 +1,41 @@
-//! The set of devices into which most must cross for the links that lead into it.
+//! The set of devices with the highest required traffic per capacity of the links into it.
 //!
-//! For one guess of the ratio the best set is a least cut, as long as it is known of some devices that they are
-//! inside, or outside (an [`Anchor`]): then whether a piece must enter is monotone in the set. The ratio of the set
-//! that was found is the next guess, until no set is better (Newton's method of fractional programs; the last set is
-//! exact, not a limit). Source: ForestColl (arXiv 2402.06787) for gathers.
+//! For one guess of the ratio the best set is a minimum cut, provided that some devices are known to be inside or
+//! outside (an [`Anchor`]): then whether a piece must enter is monotone in the set. The ratio of the set found is the
+//! next guess, until no set is better (Newton's method for fractional programs; the result is exact). Source:
+//! ForestColl (arXiv 2402.06787) for gathers.
 
 use super::demand::{Demand, Piece};
 use super::graph::{Graph, UNLIMITED};
 use super::load::Load;
 use super::sets;
 
-/// A set of nodes, and what must enter it.
+/// A set of nodes and the traffic that must enter it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Cut {
-    /// Whether each node is in the set; switches are nodes too.
+    /// Membership of each node, switches included.
     pub inside: Vec<bool>,
-    /// The pieces that must enter over the capacity of the links into it.
+    /// Pieces that must enter, over the capacity of the links into the set.
     pub load: Load,
 }
 
-/// What is fixed of a set before the best one is searched.
+/// The devices fixed inside or outside before the search.
 #[derive(Clone, Debug, Default)]
 struct Anchor {
     inside: Vec<usize>,
     outside: Vec<usize>,
 }
 
-/// What to do where least cuts may miss the heaviest set.
+/// Handling of cases in which minimum cuts may miss the heaviest set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Effort {
-    /// Take the heaviest of those that they find: for plans, which ask for the bounds of thousands of moves.
+    /// Take the heaviest set found; used by the planner, which asks for bounds of thousands of moves.
     LeastCuts,
-    /// Try all sets, if there are few.
+    /// Try all sets, if the graph is small.
     AllSets,
 }
 
-/// The heaviest set that was found, and whether none is heavier.
+/// The heaviest set found, and whether it is proven heaviest.
 pub(super) fn heaviest(graph: &Graph, demand: &Demand, effort: Effort) -> (Option<Cut>, bool) {
     let mut best: Option<Cut> = None;
     for device in 0..graph.devices() {
@@ -66,7 +66,7 @@ fn keep(best: &mut Option<Cut>, cut: Cut) {
     }
 }
 
-/// The set of these devices, with the switches that make it tightest.
+/// The set of these devices, with the switches that minimise its capacity.
 fn cut_of(graph: &Graph, demand: &Demand, chosen: &dyn Fn(usize) -> bool) -> Cut {
     let mut inside: Vec<bool> = (0..graph.nodes()).map(|id| id < graph.devices() && chosen(id)).collect();
     let pieces = demand.entering(&inside);
@@ -76,7 +76,7 @@ fn cut_of(graph: &Graph, demand: &Demand, chosen: &dyn Fn(usize) -> bool) -> Cut
     if graph.links().any(|link| link.from.min(link.to) >= graph.devices()) {
         inside = with_switches(graph, &inside);
     } else {
-        // Switches that are not joined to each other: each by itself is where it costs less.
+        // Switches that are not linked to each other: each is placed independently where it costs less.
         for switch in graph.devices()..graph.nodes() {
             inside[switch] =
                 graph.capacity_through(switch, &inside, false) < graph.capacity_through(switch, &inside, true);
@@ -86,7 +86,7 @@ fn cut_of(graph: &Graph, demand: &Demand, chosen: &dyn Fn(usize) -> bool) -> Cut
     Cut { inside, load }
 }
 
-/// The same devices with the switches of the least cut.
+/// The same devices with the switches of the minimum cut.
 fn with_switches(graph: &Graph, devices: &[bool]) -> Vec<bool> {
     let mut flow = graph.flow(1);
     let (source, sink) = (flow.add_node(), flow.add_node());
@@ -101,8 +101,8 @@ fn with_switches(graph: &Graph, devices: &[bool]) -> Vec<bool> {
     flow.sink_side(sink)[..graph.nodes()].to_vec()
 }
 
-/// Whether the heaviest set is always among those that [`anchors`] leads to: what is moved is held and needed by
-/// devices of one group only, and what is reduced has no replicas.
+/// Whether [`anchors`] always lead to the heaviest set: moved data is held and needed by devices of one group only, and
+/// reduced data has no replicas.
 fn least_cuts_find_all(demand: &Demand) -> bool {
     let one_place_each = demand.places.iter().all(|devices| devices.len() == 1);
     let gathered = demand.pieces.iter().all(|piece| piece.contributions.len() == 1)
@@ -111,7 +111,7 @@ fn least_cuts_find_all(demand: &Demand) -> bool {
         && (gathered || demand.pieces.iter().all(|piece| piece.contributions.len() > 1) && one_place_each)
 }
 
-/// Sets that a search starts from; one piece at least must enter or leave each of them.
+/// Starting anchors of the search; at least one piece must enter or leave each of them.
 fn anchors(demand: &Demand) -> Vec<Anchor> {
     let moved = demand.pieces.iter().all(|piece| piece.contributions.len() == 1);
     let inside = |devices: &[usize]| Anchor { inside: devices.to_vec(), outside: Vec::new() };
@@ -124,7 +124,7 @@ fn anchors(demand: &Demand) -> Vec<Anchor> {
         let alone = demand.pieces.iter().filter(|_| demand.groups > 1).map(|piece| outside(&piece.needers));
         return demand.places.iter().map(|devices| outside(devices)).chain(alone).collect();
     }
-    // Any set with a device of one place and no device of another. A place is inside or out.
+    // Any set with a device of one place and no device of another. Each place is completely inside or outside.
     let Some((first, rest)) = demand.places.split_first() else {
         return Vec::new();
     };
@@ -136,15 +136,15 @@ fn anchors(demand: &Demand) -> Vec<Anchor> {
     into_first.chain(into_rest).collect()
 }
 
-/// What is certain of a piece under an anchor.
+/// Whether a piece must enter a set under an anchor.
 enum Entering<'a> {
     /// It must enter.
     Surely,
-    /// It must enter unless someone inside holds it.
+    /// It must enter unless a device inside holds it.
     UnlessHeld(&'a [usize]),
-    /// It must enter at least if all that need it are inside.
+    /// It must enter if all devices that need it are inside.
     IfAllNeed(&'a [usize]),
-    /// It may or may not.
+    /// It may or may not enter.
     Unknown,
 }
 
@@ -159,7 +159,7 @@ fn entering<'a>(piece: &'a Piece, anchor: &Anchor) -> Entering<'a> {
     }
 }
 
-/// Looks for heavier sets with this anchor, until there is none.
+/// Searches for heavier sets with this anchor until there is none.
 fn improve(graph: &Graph, demand: &Demand, anchor: &Anchor, best: &mut Option<Cut>) {
     loop {
         let guess = best.as_ref().map_or(Load::NONE, |best| best.load);
@@ -172,7 +172,7 @@ fn improve(graph: &Graph, demand: &Demand, anchor: &Anchor, best: &mut Option<Cu
     }
 }
 
-/// The set that has most pieces above the guess, and whether it has any.
+/// The set with the most pieces above the guess, if any.
 fn least_cut(graph: &Graph, demand: &Demand, anchor: &Anchor, guess: Load) -> (Option<Cut>, bool) {
     let mut flow = graph.flow(guess.pieces);
     let (source, sink) = (flow.add_node(), flow.add_node());
@@ -186,7 +186,7 @@ fn least_cut(graph: &Graph, demand: &Demand, anchor: &Anchor, guess: Load) -> (O
     for piece in &demand.pieces {
         match entering(piece, anchor) {
             Entering::Surely => wanted += 1,
-            // With a holder inside the piece is inside, and is paid for.
+            // If a holder is inside, the piece need not enter, and its cost is cut.
             Entering::UnlessHeld(holders) => {
                 wanted += 1;
                 let node = flow.add_node();
@@ -195,7 +195,7 @@ fn least_cut(graph: &Graph, demand: &Demand, anchor: &Anchor, guess: Load) -> (O
                     flow.add(node, *device, UNLIMITED);
                 }
             }
-            // With a needer outside the piece is outside, and is paid for.
+            // If a device that needs the piece is outside, its cost is cut.
             Entering::IfAllNeed(needers) => {
                 wanted += 1;
                 let node = flow.add_node();

@@ -1,4 +1,4 @@
-//! What a collective has to bring where: the one definition from which all bounds of sets of devices follow.
+//! The data a collective must deliver: the definition from which all bounds on sets of devices follow.
 
 use crate::collective::Collective;
 use crate::layout::Layout;
@@ -8,14 +8,14 @@ use std::collections::BTreeMap;
 /// A piece of the result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Piece {
-    /// What it is made of: each contribution is held by these devices. What is only moved has one.
+    /// The holders of each contribution. Data that is only moved has one contribution.
     pub contributions: Vec<Vec<usize>>,
-    /// The devices that must have it.
+    /// The devices that need it.
     pub needers: Vec<usize>,
 }
 
 impl Piece {
-    /// Whether the piece must cross into a set: someone in it needs it, and nobody in it has some contribution.
+    /// Whether the piece must enter a set: a device in it needs the piece, and some contribution has no holder in it.
     pub fn must_enter(&self, inside: &[bool]) -> bool {
         self.needers.iter().any(|device| inside[*device])
             && self.contributions.iter().any(|holders| !holders.iter().any(|device| inside[*device]))
@@ -25,32 +25,32 @@ impl Piece {
 /// All pieces of a collective in all its groups, of equal size.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Demand {
-    /// A piece is `bytes / divisor` bytes.
+    /// Numerator of the piece size: a piece has `bytes / divisor` bytes.
     pub bytes: u128,
-    /// See `bytes`.
+    /// Denominator of the piece size.
     pub divisor: u128,
     /// The pieces.
     pub pieces: Vec<Piece>,
-    /// The devices by their place in a group: one set for each place, of the devices of all groups, replicas too.
+    /// Devices by position in the group: one set per position, over all groups and replicas.
     pub places: Vec<Vec<usize>>,
-    /// The same with replicas apart.
+    /// Devices by position in the group, replicas apart.
     pub ranks: Vec<Vec<usize>>,
-    /// How many groups there are.
+    /// Number of groups.
     pub groups: usize,
-    /// Whether every device needs the sum of all: then each piece takes 2(p-1) sends between p parts of a group.
+    /// Whether every device needs the whole sum: then each piece takes 2(p-1) sends between p parts of a group.
     pub reduces_to_all: bool,
-    /// Bytes of the full form in one group: what a gather makes, what a reduction starts from.
+    /// Bytes of the full array in one group: the result of a gather, the input of a reduction.
     pub full: u128,
 }
 
-/// The axes of a mesh, as a collective sees them.
+/// The mesh axes by their role in a collective.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Roles {
-    /// Along these it works.
+    /// Axes of the collective.
     pub(super) group: AxisSet,
-    /// Along these everything is the same.
+    /// Replicated axes.
     pub(super) idle: AxisSet,
-    /// Along these are other groups with other data.
+    /// Axes of other groups, with other data.
     pub(super) other: AxisSet,
 }
 
@@ -65,7 +65,7 @@ impl Roles {
 }
 
 impl Demand {
-    /// What a collective on an array of layout `from` has to bring.
+    /// The demand of a collective on an array of layout `from`.
     pub fn new(collective: &Collective, from: &Layout, mesh: &Mesh) -> Demand {
         let roles = Roles::new(collective, from, mesh);
         let n = roles.group.group_size(mesh);
@@ -161,7 +161,7 @@ impl Demand {
         }
     }
 
-    /// One device has `bytes` bytes, and all `devices` devices need them.
+    /// The demand of a broadcast: one device has `bytes` bytes, and all `devices` devices need them.
     pub fn broadcast(devices: usize, root: usize, bytes: u128) -> Demand {
         let needers: Vec<usize> = (0..devices).collect();
         Demand {
@@ -176,7 +176,7 @@ impl Demand {
         }
     }
 
-    /// How many pieces must cross into a set of devices.
+    /// Number of pieces that must enter a set of devices.
     pub fn entering(&self, inside: &[bool]) -> u128 {
         self.pieces.iter().filter(|piece| piece.must_enter(inside)).count() as u128
     }

@@ -1,9 +1,9 @@
-//! What the engines by which messages leave cannot do sooner.
+//! Lower bounds from the engines that send messages.
 //!
-//! A message has one sender and one receiver, and while it leaves, the engine of its sender is busy, whichever link it
-//! takes. So all engines together are busy for the least number of sends, over the fastest links, and one of them for the
-//! mean. What is only moved takes a send for each device that needs it and does not have it. A sum of n contributions
-//! takes n - 1 sends until the first device has all of it, and one for each other device that needs it.
+//! A message occupies the engine of its sender while it leaves, on any link. All engines together are therefore busy
+//! for the minimum number of sends over the fastest links, and one of them for at least the mean. Data that is only
+//! moved takes one send for each device that needs it and lacks it. A sum of n contributions takes n - 1 sends until
+//! the first device has it, and one for each other device that needs it.
 
 use super::demand::Roles;
 use super::load::{Load, Units};
@@ -13,7 +13,7 @@ use crate::layout::Layout;
 use crate::topology::{Topology, Work};
 use crate::units::{Bytes, Time, gcd};
 
-/// The mean of what each engine must send, and how long that takes; `None` where messages leave without an engine.
+/// The mean bytes per sending engine, and their time; `None` where messages occupy no engine.
 fn mean(collective: &Collective, from: &Layout, topology: &Topology) -> Option<(Time, Bytes)> {
     topology.hardware.engines.of(Work::Shuffle)?;
     let mesh = &topology.mesh;
@@ -22,7 +22,7 @@ fn mean(collective: &Collective, from: &Layout, topology: &Topology) -> Option<(
     if n < 2 {
         return None;
     }
-    // Sends of parts of what a device has, and how many parts that are.
+    // Number of sends of equal parts of a device's block, and the number of parts.
     let (sends, parts) = match collective {
         Collective::AllGather { .. } => (n * replicas * (n - 1), 1),
         Collective::ReduceScatter { .. } => (n * (n + replicas - 2), n),
@@ -41,7 +41,7 @@ fn mean(collective: &Collective, from: &Layout, topology: &Topology) -> Option<(
     Some((load.time(units, topology.scale), Bytes(u64::try_from(bytes).unwrap_or(u64::MAX))))
 }
 
-/// The bound with what engines add to it.
+/// The bound raised by the engines.
 pub(super) fn bound(bound: Bound, collective: &Collective, from: &Layout, topology: &Topology) -> Bound {
     match mean(collective, from, topology) {
         Some((time, _)) => Bound { bandwidth: bound.bandwidth.max(time), ..bound },
@@ -49,7 +49,7 @@ pub(super) fn bound(bound: Bound, collective: &Collective, from: &Layout, topolo
     }
 }
 
-/// The same, with its reason. Which engines send what is not searched for, so that there may be a higher bound.
+/// The bound with its reason. The distribution of sends over engines is not searched, so a higher bound may exist.
 pub(super) fn certificate(
     links: Certificate,
     collective: &Collective,

@@ -1,4 +1,4 @@
-//! The machine as a plain graph: devices, switches, and one-way links with capacities.
+//! The machine as a graph: devices, switches, and one-way links with capacities.
 
 use crate::flow::Flow;
 use crate::mesh::{AxisId, DeviceId};
@@ -7,25 +7,25 @@ use crate::units::{Rate, Time, gcd};
 use petgraph::graph::{DiGraph, NodeIndex};
 use petgraph::visit::EdgeRef;
 
-/// Above every capacity, and as many of them as there are nodes and pieces still fit.
+/// Infinite capacity: above any sum of capacities.
 pub(super) const UNLIMITED: u128 = 1 << 96;
 
 /// A one-way link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Link {
-    /// The node that sends.
+    /// The sending node.
     pub from: usize,
-    /// The node that receives.
+    /// The receiving node.
     pub to: usize,
-    /// Bytes a second.
+    /// Rate in bytes per second.
     pub rate: u64,
-    /// Least time of a message; the way through a switch counts it once.
+    /// Minimum latency of a message; a path through a switch counts it once.
     pub latency: Time,
-    /// The axis that it belongs to, where links are of axes.
+    /// The axis, if links belong to axes.
     pub axis: Option<AxisId>,
 }
 
-/// Devices, numbered from 0, then switches, which hold nothing and pass everything on; and the links between them.
+/// Devices, numbered from 0, then switches, which hold nothing and forward everything; and the links between them.
 #[derive(Clone, Debug)]
 pub struct Graph {
     devices: usize,
@@ -34,7 +34,7 @@ pub struct Graph {
 }
 
 impl Graph {
-    /// A graph of these links; the nodes from `devices` on are switches.
+    /// Creates a graph; nodes from `devices` on are switches.
     pub fn new(devices: usize, links: impl IntoIterator<Item = Link>) -> Graph {
         let links: Vec<Link> = links.into_iter().filter(|link| link.rate > 0 && link.from != link.to).collect();
         let last = links.iter().map(|link| link.from.max(link.to) + 1).max().unwrap_or_default();
@@ -49,12 +49,12 @@ impl Graph {
         Graph { devices, rate, links: graph }
     }
 
-    /// The links of a machine that are not down. A switch is a node more in the midst of its devices; where a node
-    /// shares its links, two nodes more stand between its devices and them, one each way.
+    /// The links of a machine that are up. A switch is an extra node between its devices; where a node shares its
+    /// links, two extra nodes, one per direction, stand between its devices and them.
     pub fn of(topology: &Topology) -> Graph {
         let machine = &topology.machine;
         let (devices, axes) = (machine.device_count(), machine.axes().len());
-        // Beyond the devices a number is made of what it is, of an axis, and of the first device there.
+        // Nodes beyond the devices are keyed by kind, axis, and first device.
         let number =
             |kind: usize, axis: AxisId, first: DeviceId| devices * (1 + kind * axes + axis.index()) + first.index();
         let end = |kind: usize, link: topology::Link, device: DeviceId| match topology.is_shared(link.axis) {
@@ -79,7 +79,7 @@ impl Graph {
             };
             let axis = Some(link.axis);
             links.push(Link { from, to, rate, latency, axis });
-            // No device can send faster than the link that it shares.
+            // No device can send faster than its shared link.
             let rate = one_way.per_second();
             let inside = machine.devices().filter(|device| topology.node_of(*device) == topology.node_of(link.device));
             for device in inside.filter(|_| topology.is_shared(link.axis)).map(DeviceId::index) {
@@ -90,7 +90,7 @@ impl Graph {
         Graph::new(devices, links).compact()
     }
 
-    /// The same without the numbers that no link uses.
+    /// Renumbers the nodes that links use.
     fn compact(self) -> Graph {
         let mut number: Vec<Option<usize>> = (0..self.nodes()).map(|id| (id < self.devices).then_some(id)).collect();
         let mut next = self.devices;
@@ -105,12 +105,12 @@ impl Graph {
         Graph::new(self.devices, links)
     }
 
-    /// How many devices.
+    /// Number of devices.
     pub fn devices(&self) -> usize {
         self.devices
     }
 
-    /// How many devices and switches.
+    /// Number of devices and switches.
     pub fn nodes(&self) -> usize {
         self.links.node_count()
     }
@@ -120,12 +120,12 @@ impl Graph {
         self.links.edge_weights().copied()
     }
 
-    /// Bytes a second of one unit of capacity: all links have whole numbers of them.
+    /// Bytes per second of one capacity unit; all links have whole multiples of it.
     pub fn rate(&self) -> u128 {
         self.rate
     }
 
-    /// The capacity of a link in units of rate.
+    /// The capacity of a link in units.
     pub fn capacity(&self, link: Link) -> u128 {
         u128::from(link.rate) / self.rate
     }
@@ -143,7 +143,7 @@ impl Graph {
         edges.map(|edge| *edge.weight()).filter(other).map(|link| self.capacity(link)).sum()
     }
 
-    /// Its links as a network, with so many times their capacity.
+    /// The links as a flow network, capacities multiplied by this factor.
     pub(super) fn flow(&self, times: u128) -> Flow<u128> {
         let mut flow = Flow::new(self.nodes());
         for link in self.links() {
@@ -152,7 +152,7 @@ impl Graph {
         flow
     }
 
-    /// How far each node is from the nearest of `sources`; `None` where no way leads.
+    /// Distance of each node from the nearest of `sources`; `None` if unreachable.
     pub fn distances(&self, sources: &[usize], length: impl Fn(&Link) -> Time) -> Vec<Option<Time>> {
         let mut distances = vec![None; self.nodes()];
         let mut queue: std::collections::BTreeSet<(Time, usize)> = sources.iter().map(|id| (Time::ZERO, *id)).collect();

@@ -1,4 +1,4 @@
-//! Bounds on any graph: sets of devices by least cuts, parts of a group, and mean distances.
+//! Bounds on any graph: minimum cuts, partitions of a group, and mean distances.
 
 use super::cuts::Effort;
 use super::demand::Demand;
@@ -10,10 +10,10 @@ use super::{Bound, Certificate, cuts, metric, partitions};
 use crate::mesh::{DeviceId, Mesh};
 use crate::units::{Bytes, TimeScale, gcd};
 
-/// Up to so many devices least cuts are searched.
+/// Limit on devices for minimum cuts.
 pub const MOST_DEVICES: usize = 64;
 
-/// What a load counts.
+/// The quantity a load counts.
 enum Counted {
     Cut(cuts::Cut),
     Parts(partitions::Parts),
@@ -22,7 +22,7 @@ enum Counted {
 
 /// The bound of a demand on a graph; `mesh` names the devices.
 ///
-/// Where the graph has no way for some piece the bound has no end.
+/// Infinite if some piece has no path.
 pub fn certificate(graph: &Graph, demand: &Demand, mesh: &Mesh, scale: TimeScale) -> Certificate {
     if demand.pieces.is_empty() || demand.bytes == 0 {
         return Certificate { bound: Bound::default(), reason: Reason::Nothing, largest: true };
@@ -53,7 +53,7 @@ pub fn certificate(graph: &Graph, demand: &Demand, mesh: &Mesh, scale: TimeScale
     Certificate { bound, reason, largest }
 }
 
-/// The same in less time; without words, and where all sets would have to be tried it may be lower.
+/// A faster bound without a reason; it may be lower where all sets would have to be tried.
 pub(super) fn bound(graph: &Graph, demand: &Demand, scale: TimeScale) -> Bound {
     if demand.pieces.is_empty() || demand.bytes == 0 {
         return Bound::default();
@@ -63,7 +63,7 @@ pub(super) fn bound(graph: &Graph, demand: &Demand, scale: TimeScale) -> Bound {
     Bound { latency: metric::latency(graph, demand), bandwidth: load.time(units, scale) }
 }
 
-/// The heaviest load, what it counts, and whether no set or partition is heavier.
+/// The heaviest load, its kind, and whether it is proven heaviest.
 fn heaviest(graph: &Graph, demand: &Demand, effort: Effort) -> (Load, Option<Counted>, bool) {
     let mut best = (Load::NONE, None);
     let mut keep = |load: Load, counted: Counted| {
@@ -87,7 +87,7 @@ fn heaviest(graph: &Graph, demand: &Demand, effort: Effort) -> (Load, Option<Cou
     (best.0, best.1, largest)
 }
 
-/// The mean capacity of the links along an axis, or of all, in units of rate; rounded down, for people.
+/// The mean capacity of the links along an axis, or of all, in units; rounded down, for display.
 fn mean_rate(graph: &Graph, axis: Option<crate::mesh::AxisId>) -> u128 {
     let links = graph.links().filter(|link| axis.is_none() || link.axis == axis);
     let (count, sum) = links.fold((0u128, 0u128), |(count, sum), link| (count + 1, sum + graph.capacity(link)));

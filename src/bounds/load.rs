@@ -1,33 +1,32 @@
-//! Pieces over capacity: an exact fraction, turned into time at the end.
+//! Pieces over capacity: an exact fraction, converted to time at the end.
 
 use crate::units::{Rate, Time, TimeScale};
 use std::cmp::Ordering;
 
-/// So many pieces have to cross links of so much capacity.
+/// Pieces that must cross links of a capacity.
 ///
-/// Both are small whole numbers, of the pieces and of the rates of one collective ([`Units`]); products of two of
-/// them fit.
+/// Both are small integers in the units of one collective ([`Units`]), so products of two of them fit.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Load {
-    /// How many pieces.
+    /// Number of pieces.
     pub pieces: u128,
-    /// Capacity of the links that could carry them, in units of rate.
+    /// Capacity of the links, in units of rate.
     pub capacity: u128,
 }
 
 impl Load {
-    /// Nothing to carry.
+    /// The empty load.
     pub(super) const NONE: Load = Load { pieces: 0, capacity: 1 };
 
-    /// Pieces over capacity; nothing needs no links.
+    /// Pieces over capacity; zero pieces need no links.
     pub(super) fn new(pieces: u128, capacity: u128) -> Load {
         if pieces == 0 { Load::NONE } else { Load { pieces, capacity } }
     }
 
-    /// The time, rounded down to a tick: a bound must not be above the truth.
+    /// The time, rounded down to a tick to stay a lower bound.
     pub(super) fn time(self, units: Units, scale: TimeScale) -> Time {
         let second = scale.at_rate(1, Rate::new(1).expect("one")).ticks();
-        // A product beyond 128 bits saturates below the line only if the bytes do not: which keeps the bound true.
+        // If the denominator saturates at 128 bits, the quotient is too small, so the result is still a lower bound.
         let below = units.divisor.saturating_mul(self.capacity).saturating_mul(units.rate);
         let above = self.pieces.saturating_mul(units.bytes).saturating_mul(second);
         above.checked_div(below).map_or(Time::MAX, Time::from_ticks)
@@ -49,19 +48,19 @@ impl PartialOrd for Load {
 }
 
 impl Ord for Load {
-    /// As fractions; links of no capacity are above all.
+    /// Compares as fractions; zero capacity is the largest.
     fn cmp(&self, other: &Load) -> Ordering {
         self.pieces.saturating_mul(other.capacity).cmp(&other.pieces.saturating_mul(self.capacity))
     }
 }
 
-/// What the numbers of a [`Load`] count.
+/// The units of a [`Load`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Units {
-    /// A piece is `bytes / divisor` bytes.
+    /// Numerator of the piece size: a piece has `bytes / divisor` bytes.
     pub bytes: u128,
-    /// See `bytes`.
+    /// Denominator of the piece size.
     pub divisor: u128,
-    /// Bytes a second of one unit of capacity.
+    /// Bytes per second of one capacity unit.
     pub rate: u128,
 }

@@ -1,7 +1,7 @@
-//! What crosses links on average: bytes times distance over the capacity of the links, by several measures of distance.
+//! Average link traffic: bytes times distance over the capacity of the links, for several distance measures.
 //!
-//! Where lengths are given to links, each piece loads links of at least its distance in all. With length 1 on the
-//! links along one axis and 0 elsewhere this is the bound of an AllToAll on rings and lines.
+//! Given lengths of links, each piece loads links by at least its distance. Length 1 on the links along one axis and 0
+//! elsewhere gives the bound of an AllToAll on rings and lines.
 
 use super::demand::Demand;
 use super::graph::{Graph, Link};
@@ -28,7 +28,7 @@ impl Measure {
     }
 }
 
-/// The measure with the heaviest load, and the capacity that it counts.
+/// The measure with the heaviest load, and the capacity it counts.
 pub(super) fn heaviest(graph: &Graph, demand: &Demand) -> Option<(Measure, Load)> {
     let measures: BTreeSet<Measure> =
         graph.links().filter_map(|link| link.axis).map(Measure::Axis).chain([Measure::All]).collect();
@@ -43,7 +43,7 @@ fn load(graph: &Graph, demand: &Demand, measure: Measure) -> Load {
     Load::new(crossed, counted.map(|link| graph.capacity(link)).sum())
 }
 
-/// The way of each piece to the device that is farthest from whom it comes from; none where there is no way.
+/// The distance of each piece to its farthest destination; `None` without a path.
 fn farthest(graph: &Graph, demand: &Demand, length: impl Fn(&Link) -> Time) -> Vec<Option<Time>> {
     let mut known: BTreeMap<&[usize], Vec<Option<Time>>> = BTreeMap::new();
     let mut of_pieces = Vec::with_capacity(demand.pieces.len());
@@ -59,7 +59,7 @@ fn farthest(graph: &Graph, demand: &Demand, length: impl Fn(&Link) -> Time) -> V
     of_pieces
 }
 
-/// The time of an empty message over the longest way that some piece must take.
+/// The time of an empty message over the longest required path.
 pub(super) fn latency(graph: &Graph, demand: &Demand) -> Time {
     let ways = farthest(graph, demand, |link| link.latency);
     ways.into_iter().map(|way| way.unwrap_or(Time::MAX)).max().unwrap_or_default()

@@ -1,23 +1,22 @@
-//! What no schedule can beat: lower bounds from the layouts and the links alone.
+//! Lower bounds on communication time, from layouts and links alone.
 //!
-//! Nothing here knows a method. One definition stands behind all: the bytes that a set of devices needs and nobody in
-//! it holds, all groups at once, over the capacity of the links into the set ([`demand`]). To it come the 2(p-1)
-//! sends of an AllReduce between p parts of a group (`partitions.rs`), and the bytes times the hops of what is moved
-//! (`metric.rs`). Where messages leave by engines, these are busy for all sends together (`engines.rs`). Each latency bound
-//! counts hops.
+//! Bounds are independent of methods. All follow from one definition: the bytes that a set of devices needs and no
+//! member holds, over all groups at once, divided by the capacity of the links into the set ([`demand`]). Further
+//! bounds count the 2(p-1) sends of an AllReduce between p parts of a group (`partitions.rs`), bytes times hops of
+//! moved data (`metric.rs`), and the sends of engines (`engines.rs`). Latency bounds count hops.
 //!
-//! Links of an idle axis, one that neither shards the array nor holds open sums, could help and are counted; links of
-//! an axis that shards another dim carry as much for their own groups and cannot.
+//! Links of an idle axis, which neither shards the array nor holds open sums, count as usable. Links of an axis that
+//! shards another dim carry the same load for their own groups and do not.
 //!
-//! Loads that add up over several collectives are in [`crossing`].
+//! [`crossing`] has the loads that add up over several collectives.
 //!
-//! A mesh that is a product of rings, lines and switches has closed forms (`regular.rs`), which take no time on any
-//! number of devices; on other graphs of up to [`irregular::MOST_DEVICES`] least cuts are searched, and up to 16, where
-//! these may miss the heaviest set, all sets are tried (`sets.rs`). The tests hold both
-//! against all sets and all partitions of small graphs. Where axes are parts of longer ones and there are too many
-//! devices for a search, the bound is lower than it could be (`parts.rs`), and says so.
+//! A mesh that is a product of rings, lines and switches has closed forms (`regular.rs`), which cost nothing at any
+//! size. On other graphs of up to [`irregular::MOST_DEVICES`] devices minimum cuts are searched; up to 16 devices,
+//! where cuts may miss the heaviest set, all sets are tried (`sets.rs`). The tests check both against all sets and
+//! all partitions of small graphs. Where axes are parts of longer ones and there are too many devices for a search,
+//! the bound may be lower than the best one (`parts.rs`), and is marked so.
 //!
-//! Source: cuts of the mesh; ForestColl (arXiv 2402.06787) for gathers; Patarasuk and Yuan (2009) for the sends of an
+//! Sources: cuts of the mesh; ForestColl (arXiv 2402.06787) for gathers; Patarasuk and Yuan (2009) for the sends of an
 //! AllReduce.
 
 pub mod crossing;
@@ -46,12 +45,12 @@ use graph::Graph;
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
 
-/// The least time of a collective on the array of layout `from`, and of its parts.
+/// Lower bound on the time of a collective on an array of layout `from`, by component.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bound {
-    /// Hops that cannot be avoided.
+    /// Time of unavoidable hops.
     pub latency: Time,
-    /// Bytes over links that cannot be avoided.
+    /// Time of unavoidable bytes.
     pub bandwidth: Time,
 }
 
@@ -67,25 +66,25 @@ impl Bound {
 pub struct Certificate {
     /// The bound.
     pub bound: Bound,
-    /// What it counts.
+    /// The quantity it counts.
     pub reason: Reason,
-    /// Whether no set of devices and no partition gives more; otherwise it is a bound, and there may be a higher one.
+    /// Whether it is proven the highest over all sets and partitions; otherwise a higher bound may exist.
     pub largest: bool,
 }
 
 impl Certificate {
-    /// What the bound counts, for people; none where nothing is sent. A bound that may not be the highest says so.
+    /// Explains the bound and whether a higher one may exist; `None` if nothing is sent.
     pub fn words(&self) -> Option<String> {
         match &self.reason {
             Reason::Nothing => None,
             reason if self.largest => Some(reason.to_string()),
-            reason => Some(format!("{reason}; the bound could be higher")),
+            reason => Some(format!("{reason}; the best bound may be higher")),
         }
     }
 }
 
-/// The bound of one collective in little time: by closed forms, or where links are degraded or shared by least cuts. It
-/// may be below that of [`certificate`] there, and where axes are parts of the axes of the machine.
+/// A fast bound of one collective: closed forms, or minimum cuts where links are degraded or shared. It may be below
+/// [`certificate`] there and where mesh axes are parts of machine axes.
 pub fn collective(collective: &Collective, from: &Layout, topology: &Topology) -> Bound {
     let links = match Shape::of(topology) {
         _ if matches!(collective, Collective::Reshard { .. }) => by_cells(collective, from, topology).bound,
@@ -100,8 +99,8 @@ pub fn collective(collective: &Collective, from: &Layout, topology: &Topology) -
     if adds(collective, from, topology) { halved(bound) } else { bound }
 }
 
-/// Whether a switch may add what an AllReduce adds. Then what each device sends need not come back from each, and half of
-/// the bound is left: devices have to hear of each other's blocks.
+/// Whether a switch may reduce an AllReduce. Each device then sends its data once, which halves the bound; devices
+/// still need each other's blocks.
 fn adds(collective: &Collective, from: &Layout, topology: &Topology) -> bool {
     let Collective::AllReduce { axes } = collective else { return false };
     let wide = axes.iter().filter(|axis| topology.mesh.size(*axis) > 1);
@@ -113,21 +112,20 @@ fn halved(bound: Bound) -> Bound {
     Bound { latency: half(bound.latency), bandwidth: half(bound.bandwidth) }
 }
 
-/// The bounds of many collectives on one machine, as [`collective`] has them; of those that are alike it is found once.
+/// Cached bounds of many collectives on one machine, as [`collective`] computes them.
 #[derive(Debug)]
 pub struct Bounds<'a> {
     topology: &'a Topology,
-    /// Whether what moves does not matter, but which axes take part.
+    /// Whether the bound depends on the participating axes only.
     regular: bool,
     known: RefCell<FxHashMap<Alike, Bound>>,
 }
 
-/// What bounds depend on: the kind, the axes that take part and those that could help, the bytes of a device, and whether
-/// a switch may add them.
+/// Cache key: the kind, the participating and idle axes, the bytes per device, and whether a switch may reduce.
 type Alike = (CollectiveKind, AxisSet, AxisSet, Bytes, bool);
 
 impl<'a> Bounds<'a> {
-    /// Of this machine.
+    /// Creates an empty cache for this machine.
     pub fn new(topology: &'a Topology) -> Bounds<'a> {
         let regular = matches!(Shape::of(topology), Shape::Regular);
         Bounds { topology, regular, known: RefCell::default() }
@@ -135,7 +133,7 @@ impl<'a> Bounds<'a> {
 
     /// See [`collective`].
     pub fn collective(&self, collective: &Collective, from: &Layout) -> Bound {
-        // Where links differ it counts who sends to whom.
+        // With irregular links, the bound of a permutation depends on its pairs.
         let by_whom = matches!(collective, Collective::Permute { .. }) && !self.regular;
         if by_whom || matches!(collective, Collective::Reshard { .. }) {
             return self::collective(collective, from, self.topology);
@@ -158,7 +156,7 @@ pub fn certificate(collective: &Collective, from: &Layout, topology: &Topology) 
     }
 }
 
-/// What the links allow.
+/// The bound from links.
 fn by_links(collective: &Collective, from: &Layout, topology: &Topology) -> Certificate {
     match Shape::of(topology) {
         _ if matches!(collective, Collective::Reshard { .. }) => by_cells(collective, from, topology),
@@ -174,7 +172,7 @@ fn by_links(collective: &Collective, from: &Layout, topology: &Topology) -> Cert
     }
 }
 
-/// The bound of a move from any sharding to any other: by the cells that go, where these and the devices are few.
+/// The bound of a move between any two shardings: by the cells that move, if these and the devices are few.
 fn by_cells(collective: &Collective, from: &Layout, topology: &Topology) -> Certificate {
     let mesh = &topology.mesh;
     let whole = topology.axes.iter().all(|links| links.apart == 1);
@@ -187,21 +185,20 @@ fn by_cells(collective: &Collective, from: &Layout, topology: &Topology) -> Cert
     irregular::certificate(&Graph::of(topology), &demand, &topology.machine, topology.scale)
 }
 
-/// More cells than these are not looked at one by one.
+/// Limit on individually counted cells.
 const MOST_CELLS: u64 = 1 << 12;
 
 /// How the bounds of a machine are found.
 enum Shape {
     /// No axis is in parts.
     Regular,
-    /// Some links of a small machine are down or slow. Of a large one they are not looked at: its bound is that of the
-    /// whole machine.
+    /// Some links of a small machine are degraded or down. A large one uses the bound of the intact machine.
     Degraded,
-    /// The devices of a node share links, and the machine is small; in a large one each counts as if it had its own.
+    /// Devices of a node share links, on a small machine; a large one counts each device's links as its own.
     Shared,
-    /// Anything else of which all links are known and few.
+    /// Any other small machine, with all links known.
     Graph,
-    /// What is left.
+    /// Axes in parts on a large machine.
     Rest,
 }
 

@@ -1,25 +1,25 @@
-//! An AllReduce takes 2(p-1) sends of every element between any p parts of a group: the parts with the least links.
+//! The partition bound: an AllReduce takes 2(p-1) sends of every element between any p parts of a group.
 //!
-//! For one guess of capacity a send, the best partition is a Dilworth truncation of the capacity that leaves a set,
-//! found by one least cut for each device (Cunningham; Barahona); the partition that was found gives the next guess.
-//! Source of the bound: Patarasuk and Yuan (2009).
+//! For one guess of capacity per send, the best partition is a Dilworth truncation of the capacity leaving a set, found
+//! by one minimum cut per device (Cunningham; Barahona); the partition found gives the next guess. Source of the bound:
+//! Patarasuk and Yuan (2009).
 
 use super::demand::Demand;
 use super::graph::{Graph, UNLIMITED};
 use super::load::Load;
 
-/// Parts of the groups, and the sends between them.
+/// A partition of the groups and its sends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Parts {
     /// The part of each device.
     pub part: Vec<usize>,
-    /// How many parts.
+    /// Number of parts.
     pub count: usize,
     /// Sends over the capacity that leaves the parts.
     pub load: Load,
 }
 
-/// The parts that need most for the links between them; none where there is one place.
+/// The heaviest partition; `None` if there is one place.
 ///
 /// A part has the devices of the same places of all groups, with their replicas.
 pub(super) fn heaviest(graph: &Graph, demand: &Demand) -> Option<Parts> {
@@ -41,7 +41,7 @@ pub(super) fn heaviest(graph: &Graph, demand: &Demand) -> Option<Parts> {
     }
 }
 
-/// Whether other parts may need more: those that tear copies apart, or share the links of their switches.
+/// Whether other partitions may be heavier: those that separate copies or share switch links.
 pub(super) fn may_miss(graph: &Graph, demand: &Demand) -> bool {
     let copies = demand.places.iter().any(|devices| devices.len() > demand.groups);
     let joined_switches = graph.links().any(|link| link.from.min(link.to) >= graph.devices());
@@ -59,7 +59,7 @@ fn parts(graph: &Graph, demand: &Demand, of: Vec<Vec<usize>>) -> Parts {
     parts
 }
 
-/// The capacity that leaves the parts, each by its least cut from the others: switches belong to nobody.
+/// The capacity leaving the parts, each by its minimum cut from the others: switches belong to no part.
 fn leaving(graph: &Graph, places: &[Vec<usize>], parts: &Parts) -> u128 {
     let devices = || places.iter().flatten();
     if graph.nodes() == graph.devices() {
@@ -81,9 +81,9 @@ fn leaving(graph: &Graph, places: &[Vec<usize>], parts: &Parts) -> u128 {
     (0..parts.count).map(out_of).sum()
 }
 
-/// The partition of the places with the least sum of `sends * leaving(part) - capacity`.
+/// The partition of the places with the smallest sum of `sends * leaving(part) - capacity`.
 fn truncation(graph: &Graph, places: &[Vec<usize>], capacity: u128, sends: u128) -> Vec<Vec<usize>> {
-    // What each place adds to the least sum so far: (gain, loss), one of them zero.
+    // Increment of each place to the minimum sum so far: (gain, loss), one of them zero.
     let mut added: Vec<(u128, u128)> = Vec::new();
     let mut parts: Vec<Vec<usize>> = Vec::new();
     for (place, devices) in places.iter().enumerate() {
@@ -93,7 +93,7 @@ fn truncation(graph: &Graph, places: &[Vec<usize>], capacity: u128, sends: u128)
             flow.add(source, *device, UNLIMITED);
         }
         for (earlier, (gain, loss)) in added.iter().enumerate() {
-            // The devices of one place are on one side.
+            // The devices of one place are on the same side.
             let first = places[earlier][0];
             for device in &places[earlier][1..] {
                 flow.add_both_ways(first, *device, UNLIMITED, UNLIMITED);

@@ -1,4 +1,4 @@
-//! Bounds on a mesh with axes in parts: the parts share the links of their axis.
+//! Bounds on a mesh whose axes are parts of machine axes and share their links.
 
 use super::load::{self, Units};
 use super::{Bound, Certificate, Reason};
@@ -8,7 +8,7 @@ use crate::mesh::{Axes, AxisId, AxisSet, Wiring};
 use crate::topology::Topology;
 use crate::units::{Bytes, Time};
 
-/// Bytes, a fraction of these, over what links carry in a second.
+/// A number of bytes, as a fraction, over a rate in bytes per second.
 #[derive(Clone, Copy, Debug)]
 struct Load {
     bytes: u128,
@@ -48,14 +48,14 @@ fn bound_and_load(collective: &Collective, from: &Layout, topology: &Topology) -
     let local = u128::from(from.local_bytes(mesh).0);
     let load = |bytes, divisor, capacity| Some(Load { bytes, divisor, capacity });
     let heaviest = match collective {
-        // The weakest device needs all shards but its own, over its own links.
+        // The weakest device needs all shards except its own, over its own links.
         Collective::AllGather { .. } => {
             load((n - 1) * local, 1, weakest_device(topology, wired(topology, axes.union(idle))))
         }
-        // A device with all its replicas must send out its part of every block but its own.
+        // A device with all its replicas must send its part of every block except its own.
         Collective::ReduceScatter { .. } => load((n - 1) * local, n, leaving_a_device(topology, axes, idle) * replicas),
-        // 2(n-1) sends of every element, over all links between the devices of a group and its replicas; of an axis
-        // in parts, over those of all groups that share its links.
+        // 2(n-1) sends of every element, over all links between the devices of a group and its replicas. If an axis
+        // is split into parts, over the links of all groups that share them.
         Collective::AllReduce { .. } => {
             let sharing = mesh.with_siblings(axes).without(axes);
             let groups = u128::from(sharing.without(idle).group_size(mesh));
@@ -68,11 +68,11 @@ fn bound_and_load(collective: &Collective, from: &Layout, topology: &Topology) -
             let per_run = runs.map(|run| all_to_all(topology, run, local, replicas, idle));
             per_run.max_by_key(|load| load.time(topology))
         }
-        // Somebody receives a whole shard, over its own links.
+        // Some device receives a whole shard over its own links.
         Collective::Permute { .. } => load(local, 1, strongest_device(topology, wired(topology, all))),
-        // The weakest device needs all, over its own links.
+        // The weakest device needs everything, over its own links.
         Collective::Broadcast { .. } => load(local, 1, weakest_device(topology, wired(topology, axes.union(idle)))),
-        // Somebody lacks this much of its block.
+        // Some device lacks this much of its block.
         Collective::Reshard { .. } => {
             let missing = u128::from(collective.bytes_received(from, mesh).0);
             load(missing, 1, strongest_device(topology, wired(topology, all)))
@@ -103,42 +103,42 @@ fn bound_and_load(collective: &Collective, from: &Layout, topology: &Topology) -
 }
 
 impl Load {
-    /// `bytes / (divisor * capacity)`, rounded down: a bound must not be above the truth.
+    /// `bytes / (divisor * capacity)`, rounded down to stay a lower bound.
     fn time(self, topology: &Topology) -> Time {
         let units = Units { bytes: 1, divisor: self.divisor, rate: 1 };
         load::Load::new(self.bytes, self.capacity).time(units, topology.scale)
     }
 }
 
-/// The axes of the machine on which axes lie.
+/// The machine axes under mesh axes.
 fn wired(topology: &Topology, axes: AxisSet) -> AxisSet {
     axes.iter().map(|axis| topology.mesh.physical(axis)).collect()
 }
 
-/// Bytes a second into (or out of) the device with the fewest links on these axes.
+/// Rate into (or out of) the device with the fewest links on these axes, in bytes per second.
 fn weakest_device(topology: &Topology, wired: AxisSet) -> u128 {
     carried(topology, wired, |wiring, _| wiring.fewest_links())
 }
 
-/// Bytes a second out of the device with the fewest links; along an axis that holds replicas in its other parts, out
-/// of the one with the most.
+/// Rate out of the device with the fewest links; along an axis that holds replicas in its other parts, out of the one
+/// with the most.
 fn leaving_a_device(topology: &Topology, axes: AxisSet, idle: AxisSet) -> u128 {
     let (wired, replicated) = (wired(topology, axes), wired(topology, idle));
     weakest_device(topology, wired.without(replicated)) + strongest_device(topology, wired.intersection(replicated))
 }
 
-/// Bytes a second into the device with the most links on these axes.
+/// Rate into the device with the most links on these axes, in bytes per second.
 fn strongest_device(topology: &Topology, wired: AxisSet) -> u128 {
     carried(topology, wired, Wiring::most_links)
 }
 
-/// Bytes a second out of all devices of one group of the machine together, along its axes.
+/// Combined rate out of all devices of one group of the machine, along its axes, in bytes per second.
 fn leaving(topology: &Topology, wired: AxisSet) -> u128 {
     let n = wired.group_size(&topology.machine);
     carried(topology, wired, |wiring, size| wiring.all_links(size) * (n / size))
 }
 
-/// Bytes a second of so many links along each axis, by its wiring and size.
+/// Combined rate of a number of links along each axis, by its wiring and size.
 fn carried(topology: &Topology, wired: AxisSet, count: impl Fn(Wiring, u64) -> u64) -> u128 {
     let along = |axis: AxisId| {
         let links = topology.axes[axis.index()];
@@ -147,14 +147,14 @@ fn carried(topology: &Topology, wired: AxisSet, count: impl Fn(Wiring, u64) -> u
     wired.iter().map(along).sum()
 }
 
-/// The middle links of one axis, or of a run of parts, in an AllToAll; `local` bytes a device, replicas share the
+/// The middle links of one axis, or of a run of parts, in an AllToAll with `local` bytes per device; replicas share the
 /// work.
 fn all_to_all(topology: &Topology, run: Axes, local: u128, replicas: u128, idle: AxisSet) -> Load {
     let (links, size) = (topology.links(run), run.group_size(&topology.mesh));
     let one_way = u128::from(links.one_way.per_second()) * replicas;
     let whole = topology.axes[physical(topology, run).index()].wiring;
-    // c ranks apart are so many times the links between neighbours, at least one way round; with replicas along the
-    // other parts at least c links.
+    // Devices c ranks apart are c times the neighbour distance apart, in at least one direction. With replicas along
+    // the other parts, at least c links.
     let (ring, apart) = match others(topology, run) {
         _ if links.wiring == Wiring::Switch => (false, 1),
         Some(others) if !others.intersection(idle).is_empty() => (true, 1),
@@ -170,12 +170,12 @@ fn all_to_all(topology: &Topology, run: Axes, local: u128, replicas: u128, idle:
     Load { bytes: local * apart * u128::from(share), divisor: u128::from(of), capacity: one_way }
 }
 
-/// The axis of the machine on which a run lies.
+/// The machine axis of a run.
 fn physical(topology: &Topology, run: Axes) -> AxisId {
     topology.mesh.physical(run.last().expect("a run has an axis"))
 }
 
-/// The other axes of more than one device on the same axis of the machine, if there are any.
+/// The other mesh axes with more than one device on the same machine axis.
 fn others(topology: &Topology, run: Axes) -> Option<AxisSet> {
     let mesh = &topology.mesh;
     let others = mesh.with_siblings(run.set()).without(run.set());
@@ -183,10 +183,10 @@ fn others(topology: &Topology, run: Axes) -> Option<AxisSet> {
     (!others.is_empty()).then_some(others)
 }
 
-/// The time of an empty message between the devices that are farthest apart along the axis, or along a run of parts.
+/// The time of an empty message between the most distant devices along the axis, or along a run of parts.
 fn diameter(topology: &Topology, run: Axes, idle: AxisSet) -> Time {
     let (links, size) = (topology.links(run), run.group_size(&topology.mesh));
-    // Replicas along another part can bring them nearer, at most round the ring of this part.
+    // Replicas along another part may be nearer, but at most the distance around the ring of this part.
     let nearer = || others(topology, run).is_some_and(|others| !others.intersection(idle).is_empty());
     let hops = match links.wiring {
         Wiring::Ring | Wiring::Line if nearer() => Wiring::Ring.diameter(size),

@@ -1,67 +1,68 @@
-//! What a bound counts, in words for people.
+//! Explanations of lower bounds.
 
 use crate::mesh::{DeviceId, Mesh};
 use crate::units::Bytes;
 use itertools::Itertools;
 use std::fmt;
 
-/// Why nothing can be faster. V is the full form in one group: what a gather makes, what a reduction starts from.
+/// The reason for a lower bound. V is the size of the full array in one group: the result of a gather, the input of a
+/// reduction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// Nothing has to move.
+    /// No communication.
     Nothing,
-    /// The way to the farthest device, with however few bytes.
+    /// Latency of the hops to the farthest device.
     Hops,
-    /// Bytes that must come into some devices.
+    /// Bytes that a set of devices must receive.
     Into(Region),
-    /// Bytes that must leave some devices.
+    /// Bytes that a set of devices must send.
     OutOf(Region),
-    /// The sends of an AllReduce between parts of a group.
+    /// Sends of an AllReduce between parts of a group.
     Between {
         /// Sends of each element: 2(p-1) for p parts.
         sends: u64,
-        /// How many parts.
+        /// Number of parts.
         parts: u64,
         /// Whether a part is one device.
         single: bool,
         /// The links between the parts.
         links: u64,
     },
-    /// Bytes that must cross the links of an axis in parts, which the groups of all parts share.
+    /// Bytes that must cross the links of a split axis, which the groups of all its parts share.
     Shared {
-        /// So many.
+        /// Bytes to cross.
         bytes: Bytes,
-        /// What these links carry together in a second.
+        /// Combined rate of the links, in bytes per second.
         capacity: Bytes,
     },
-    /// Bytes times the links that each byte must cross.
+    /// Bytes times the number of links that each byte must cross.
     Along {
-        /// Which links: `the links along X`, `all links`.
+        /// The links: `the links along X`, `all links`.
         links: String,
-        /// What each of them carries on average.
+        /// Average load of a link.
         each: Bytes,
     },
-    /// What each device has to send where a switch adds.
+    /// Bytes that each device must send if the switch adds.
     Added,
-    /// Bytes that leave devices by their engines.
+    /// Bytes that the engines of devices must send.
     Engines {
-        /// What each of them sends on average.
+        /// Average bytes sent by a device.
         each: Bytes,
     },
 }
 
-/// Some devices, and what crosses their border.
+/// A set of devices and the traffic across its border.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Region {
-    /// Who: `device (0,0)`, `the 4 devices X=0`, `each device`.
+    /// The devices: `device (0,0)`, `the 4 devices X=0`, `each device`.
     pub devices: String,
-    /// Whether it is one.
+    /// Whether it is a single device.
     pub single: bool,
-    /// What must cross.
+    /// Bytes that must cross.
     pub bytes: Bytes,
-    /// The same as a fraction of V, where there is one group, or all groups are alike.
+    /// The bytes as a fraction of V, if there is one group or all groups are alike.
     pub share: Option<(u128, u128)>,
-    /// Over so many links.
+    /// Number of links across the border.
     pub links: u64,
 }
 
@@ -79,24 +80,24 @@ impl Region {
 }
 
 impl fmt::Display for Reason {
-    /// `the 4 devices X=0 take in 3/4 of V over 8 links`
+    /// Formats `the 4 devices X=0 receive 3/4 of V over 8 links`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Reason::Nothing => f.write_str("nothing has to move"),
-            Reason::Added => f.write_str("where the switch adds, half of what is sent otherwise is enough"),
-            Reason::Hops => f.write_str("hops, not bytes, take the time"),
+            Reason::Nothing => f.write_str("no communication"),
+            Reason::Added => f.write_str("the switch adds, which halves the traffic"),
+            Reason::Hops => f.write_str("latency-bound"),
             Reason::Shared { bytes, capacity } => {
-                write!(f, "{bytes} over {capacity}/s: the groups of all parts of an axis share its links")
+                write!(f, "{bytes} over {capacity}/s; groups along all parts of the axis share its links")
             }
-            Reason::Into(region) => region.show(f, "takes in", "take in"),
-            Reason::OutOf(region) => region.show(f, "sends out", "send out"),
+            Reason::Into(region) => region.show(f, "receives", "receive"),
+            Reason::OutOf(region) => region.show(f, "sends", "send"),
             Reason::Between { sends, parts, single, links } => {
                 let what = if *single { "devices" } else { "parts of the mesh" };
                 let links = count(*links, "link");
                 write!(f, "each element is sent {sends} times between {parts} {what} over {links}")
             }
             Reason::Along { links, each } => write!(f, "{links} carry {each} each on average"),
-            Reason::Engines { each } => write!(f, "each device sends {each} by its engine on average"),
+            Reason::Engines { each } => write!(f, "each device sends {each} through its engine on average"),
         }
     }
 }
@@ -105,7 +106,7 @@ fn count(number: u64, word: &str) -> String {
     if number == 1 { format!("{number} {word}") } else { format!("{number} {word}s") }
 }
 
-/// A set of devices in words: by its coordinates if it is a box, else by its first few.
+/// Describes a set of devices: by its coordinates if it is a box, else by its first four.
 pub(super) fn name_devices(mesh: &Mesh, devices: &[DeviceId]) -> String {
     let place =
         |device: &DeviceId| format!("({})", mesh.axis_ids().map(|axis| mesh.coordinate(*device, axis)).join(","));
@@ -134,7 +135,7 @@ pub(super) fn name_devices(mesh: &Mesh, devices: &[DeviceId]) -> String {
     }
 }
 
-/// The least and the greatest coordinate.
+/// The smallest and the largest coordinate.
 fn spread(mesh: &Mesh, devices: &[DeviceId], axis: crate::mesh::AxisId) -> (u32, u32) {
     let coordinates = devices.iter().map(|device| mesh.coordinate(*device, axis));
     coordinates.minmax().into_option().unwrap_or_default()

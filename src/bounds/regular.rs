@@ -1,7 +1,7 @@
-//! Closed forms where the mesh is a product of rings, lines and switches, each with links that are alike.
+//! Closed forms for meshes that are products of rings, lines and switches with uniform links.
 //!
-//! The sets of devices that are tried are boxes: whole along some axes, and one coordinate, at an end of a line,
-//! along the others. Along the axes of other groups a box is always whole.
+//! The sets of devices tried are boxes: whole along some axes, and one coordinate, at an end of a line, along the
+//! others. Along the axes of other groups a box is always whole.
 
 use super::demand::Roles;
 use super::load::{Load, Units};
@@ -14,24 +14,24 @@ use crate::topology::Topology;
 use crate::units::{Bytes, Time, gcd};
 use itertools::Itertools;
 
-/// With more axes than this only the simplest boxes are tried.
+/// Limit on axes; above it only the simplest boxes are tried.
 const MANY: usize = 6;
 
-/// What is counted by the heaviest load.
+/// The quantity of the heaviest load.
 #[derive(Clone, Copy, Debug)]
 enum Counted {
     Nothing,
-    /// Into the box that is whole along these axes.
+    /// Traffic into the box that is whole along these axes.
     Into(AxisSet),
-    /// Out of the box that is whole along these axes.
+    /// Traffic out of the box that is whole along these axes.
     OutOf(AxisSet),
-    /// Into all places but those of the box that is whole along these axes.
+    /// Traffic into all places but those of the box that is whole along these axes.
     AllBut(AxisSet),
-    /// Between all boxes that are whole along these axes.
+    /// Traffic between all boxes that are whole along these axes.
     Between(AxisSet),
-    /// All links along the axis.
+    /// Traffic on all links along the axis.
     Along(AxisId),
-    /// Into a device with the most links.
+    /// Traffic into a device with the most links.
     Shard,
 }
 
@@ -41,17 +41,17 @@ struct Regular<'a> {
     roles: Roles,
     /// The size of a group.
     n: u128,
-    /// Copies of everything.
+    /// Number of copies of each group.
     replicas: u128,
     /// The common divisor of the rates of all axes.
     rate: u128,
-    /// Pieces of the full form in one group.
+    /// Pieces of the full array in one group.
     full: u128,
-    /// Whether the first device of a group has everything, so that a box is at the other end.
+    /// Whether the first device of a group holds everything, so that the box is at the other end.
     from_first: bool,
 }
 
-/// The bound alone; no words are made.
+/// The bound without its reason.
 pub(super) fn bound(collective: &Collective, from: &Layout, topology: &Topology) -> Bound {
     match Regular::new(collective, from, topology) {
         Some(regular) => regular.bound(collective, from).0,
@@ -59,7 +59,7 @@ pub(super) fn bound(collective: &Collective, from: &Layout, topology: &Topology)
     }
 }
 
-/// The bound, and what it counts.
+/// The bound and its reason.
 pub(super) fn certificate(collective: &Collective, from: &Layout, topology: &Topology) -> Certificate {
     let Some(regular) = Regular::new(collective, from, topology) else {
         return Certificate { bound: Bound::default(), reason: Reason::Nothing, largest: true };
@@ -71,7 +71,7 @@ pub(super) fn certificate(collective: &Collective, from: &Layout, topology: &Top
 }
 
 impl<'a> Regular<'a> {
-    /// None where nothing moves.
+    /// The setup of one collective; `None` where nothing moves.
     fn new(collective: &Collective, from: &Layout, topology: &'a Topology) -> Option<Regular<'a>> {
         let mesh = &topology.mesh;
         let roles = Roles::new(collective, from, mesh);
@@ -94,14 +94,14 @@ impl<'a> Regular<'a> {
         Some(Regular { topology, roles, n, replicas, rate: rates.fold(0, gcd).max(1), full, from_first })
     }
 
-    /// Pieces are n-th parts of what a device has.
+    /// Splits each device's data into n pieces.
     fn units(&self, from: &Layout) -> Units {
         Units { bytes: u128::from(from.local_bytes(&self.topology.mesh).0), divisor: self.n, rate: self.rate }
     }
 
     fn bound(&self, collective: &Collective, from: &Layout) -> (Bound, Counted, Load) {
         let loads = self.loads(collective);
-        // The first of equals: the simplest is listed first.
+        // The first of several equal ones, which is the simplest.
         let heaviest = loads.into_iter().reduce(|best, next| if next.0 > best.0 { next } else { best });
         let (load, counted) = heaviest.unwrap_or((Load::NONE, Counted::Nothing));
         let bandwidth = load.time(self.units(from), self.topology.scale);
@@ -125,20 +125,20 @@ impl<'a> Regular<'a> {
                 let along = self.roles.group.iter().map(|axis| self.exchanged(axis));
                 along.chain(boxes().map(|whole| self.taken(whole))).collect()
             }
-            // Somebody receives a whole shard.
+            // Some device receives a whole shard.
             Collective::Permute { .. } => {
                 let axes = self.roles.group.union(self.roles.idle).union(self.roles.other);
                 let most = self.apart(axes).map(|axis| self.capacity_into_one(axis, true)).sum();
                 vec![(Load::new(self.n, most), Counted::Shard)]
             }
-            // A box without the first place needs all; so has a line in which that is an end.
+            // A box without the first place needs everything, and so does a line that ends there.
             Collective::Broadcast { .. } => boxes().map(|whole| self.summed(whole, self.n)).collect(),
             // See `parts.rs`.
             Collective::Reshard { .. } | Collective::Slice { .. } | Collective::Open { .. } => Vec::new(),
         }
     }
 
-    /// The sets of axes along which a box can be whole, none of them first.
+    /// The axis sets along which a box can be whole; the empty set first.
     fn boxes(&self) -> Vec<AxisSet> {
         let axes = self.roles.group.union(self.roles.idle);
         if axes.len() > MANY {
@@ -149,7 +149,7 @@ impl<'a> Regular<'a> {
         boxes
     }
 
-    /// Whether boxes are known to have the heaviest set among them: in an exchange copies could use odd halves.
+    /// Whether the heaviest set is known to be a box: in an exchange copies could use odd halves.
     fn largest(&self, collective: &Collective) -> bool {
         // Replicas on the switch of the group change its boxes.
         let mixed = self.roles.group.union(self.roles.idle);
@@ -158,7 +158,7 @@ impl<'a> Regular<'a> {
         let few = self.roles.group.union(self.roles.idle).len() <= MANY && !mixed;
         match collective {
             Collective::AllGather { .. } | Collective::ReduceScatter { .. } => few,
-            // Parts that tear copies apart could need more.
+            // Partitions that separate replicas may need more.
             Collective::AllReduce { .. } | Collective::AllToAll { .. } => few && self.roles.idle.is_empty(),
             Collective::Broadcast { .. } => few,
             Collective::Permute { .. } | Collective::Reshard { .. } => false,
@@ -166,7 +166,7 @@ impl<'a> Regular<'a> {
         }
     }
 
-    /// Whether a box is not the whole of a group.
+    /// Whether a box is smaller than its group.
     fn is_part(&self, whole: AxisSet) -> bool {
         !self.roles.group.is_subset(whole)
     }
@@ -187,17 +187,17 @@ impl<'a> Regular<'a> {
         (Load::new(pieces, self.border(whole)), Counted::Into(whole))
     }
 
-    /// A box with all replicas must send out its part of every block but its own.
+    /// A box with all replicas must send its part of every block but its own.
     fn scattered(&self, whole: AxisSet) -> (Load, Counted) {
         (Load::new(self.n - self.places(whole), self.border(whole)), Counted::OutOf(whole))
     }
 
-    /// A box needs what others add to its blocks, added up or not.
+    /// A box needs the other contributions to its blocks, reduced or not.
     fn summed(&self, whole: AxisSet, blocks: u128) -> (Load, Counted) {
         (Load::new(blocks, self.border(whole)), Counted::Into(whole))
     }
 
-    /// All places but those of a box need what the box adds to their blocks; of replicas only as many as in the box.
+    /// All places but those of a box need its contributions to their blocks; of replicas only as many as in the box.
     fn rest(&self, whole: AxisSet) -> (Load, Counted) {
         let (places, replicas) = (self.places(whole), self.devices(whole) / self.places(whole));
         let one = |axes: AxisSet| {
@@ -234,7 +234,7 @@ impl<'a> Regular<'a> {
         self.apart(axes).map(|axis| self.capacity_into_one(axis, false)).sum::<u128>() * self.devices(whole)
     }
 
-    /// Of these axes one for each kind of links: those on one switch share its ports, which count once.
+    /// One of these axes per link kind: axes on one switch share its ports, which count once.
     fn apart(&self, axes: AxisSet) -> impl Iterator<Item = AxisId> + '_ {
         let port = |axis: AxisId| self.topology.links(axis).port;
         let is_first =
@@ -250,7 +250,7 @@ impl<'a> Regular<'a> {
         u128::from(self.topology.links(axis).one_way.per_second()) / self.rate
     }
 
-    /// Links into one device along the axis; on a line into one at an end, or one in its middle.
+    /// Links into one device along the axis: on a line, at an end or in the middle.
     fn links_into_one(&self, axis: AxisId, middle: bool) -> u64 {
         let wiring = self.topology.links(axis).wiring;
         if middle { wiring.most_links(self.topology.mesh.size(axis)) } else { wiring.fewest_links() }
@@ -285,7 +285,7 @@ impl<'a> Regular<'a> {
         }
     }
 
-    /// The time of an empty message between the devices that are farthest apart along the axis.
+    /// The time of an empty message between the most distant devices along the axis.
     fn diameter(&self, axis: AxisId) -> Time {
         let (links, size) = (self.topology.links(axis), self.topology.mesh.size(axis));
         let hops = if links.wiring == Wiring::Switch { links.switch.hops() } else { links.wiring.diameter(size) };
@@ -353,7 +353,7 @@ impl<'a> Regular<'a> {
         self.with_share(name, devices, border * replicas, load, units)
     }
 
-    /// `X=0, Y=0`
+    /// Formats `X=0, Y=0`.
     fn place(&self, axes: AxisSet) -> String {
         let mesh = &self.topology.mesh;
         let at = |axis: AxisId| if self.from_first { mesh.size(axis) - 1 } else { 0 };

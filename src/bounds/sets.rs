@@ -1,20 +1,20 @@
-//! The heaviest of all sets of devices, by trying each.
+//! The heaviest of all sets of devices, by exhaustive search.
 //!
-//! One node after the other moves in or out (a Gray code), so that a set costs what its last node is part of, not what
-//! the graph has.
+//! Sets are enumerated in Gray-code order, one node at a time, so a set costs the changes of its last node,
+//! independent of the size of the graph.
 
 use super::demand::Demand;
 use super::graph::{Graph, Link};
 use super::load::Load;
 use std::collections::BTreeSet;
 
-/// Up to so many devices all sets are tried.
+/// Limit on devices for exhaustive search.
 const MOST_DEVICES: usize = 16;
 
-/// Up to so many devices, and switches that have to be tried with them.
+/// Limit on devices and enumerated switches.
 const MOST_NODES: usize = 20;
 
-/// The devices of the heaviest set, the first of equals; `None` if there are too many sets.
+/// The heaviest set, the first of equals; `None` if there are too many sets.
 pub(super) fn heaviest(graph: &Graph, demand: &Demand) -> Option<u32> {
     if graph.devices() > MOST_DEVICES {
         return None;
@@ -35,15 +35,15 @@ pub(super) fn heaviest(graph: &Graph, demand: &Demand) -> Option<u32> {
     Some(best.1)
 }
 
-/// Switches without which no switch would be joined to another: then each of the others is best on the side where it
-/// costs less, whatever the rest does.
+/// Switches whose removal leaves no two switches joined: each of the others then goes to the cheaper side
+/// independently.
 fn between(graph: &Graph) -> Vec<usize> {
     let mut joints: Vec<(usize, usize)> = graph.links().map(|link| (link.from, link.to)).collect();
     joints.retain(|(from, to)| *from.min(to) >= graph.devices());
     let mut chosen = Vec::new();
     loop {
         let joined = |switch: usize| joints.iter().filter(|(from, to)| *from == switch || *to == switch).count();
-        // The one with most joints, the first of equals.
+        // The switch with the most links to other switches, the first of equals.
         let most = (graph.devices()..graph.nodes()).rev().max_by_key(|switch| joined(*switch));
         match most {
             Some(switch) if joined(switch) > 0 => {
@@ -55,24 +55,24 @@ fn between(graph: &Graph) -> Vec<usize> {
     }
 }
 
-/// A set of nodes that changes by one node at a time.
+/// A set of nodes under enumeration.
 struct Walk {
-    /// The devices of the set, as bits.
+    /// Members, as bits.
     devices: u32,
-    /// How many pieces must enter it.
+    /// Number of pieces that must enter.
     entering: u128,
-    /// The least capacity into it, with the switches that are not tried on the side where they cost less.
+    /// The least capacity into it, with free switches on the cheaper side.
     border: u128,
     inside: Vec<bool>,
     is_tried: Vec<bool>,
     links_of: Vec<Vec<(Link, u128)>>,
-    /// For each node the switches beside it that are not tried.
+    /// For each node the adjacent free switches.
     switches_of: Vec<BTreeSet<usize>>,
-    /// For each device the pieces that it needs or holds something of.
+    /// For each device the pieces it needs or contributes to.
     touches: Vec<BTreeSet<usize>>,
-    /// For each device the pieces that it needs.
+    /// For each device the pieces it needs.
     needs: Vec<Vec<usize>>,
-    /// For each device what it holds, as a piece and a place in `held`.
+    /// For each device its contributions, as a piece and a place in `held`.
     holds: Vec<Vec<(usize, usize)>>,
     /// How many devices inside hold each contribution of a piece.
     held: Vec<usize>,
@@ -84,7 +84,7 @@ struct Walk {
 struct State {
     /// Devices that need it.
     needers: usize,
-    /// Contributions that nobody inside holds.
+    /// Contributions that no device inside holds.
     missing: usize,
 }
 
@@ -169,7 +169,7 @@ impl Walk {
         self.touches[device].iter().filter(|piece| self.pieces[**piece].must_enter()).count() as u128
     }
 
-    /// The capacity into the set over the links of this node, and through the switches beside it.
+    /// The capacity into the set over the links of this node, and through the switches next to it.
     fn border_beside(&self, node: usize) -> u128 {
         let links = self.links_of[node].iter();
         let into = links.filter(|(link, _)| self.inside[link.to] && !self.inside[link.from]);

@@ -9,35 +9,35 @@ use clap::Args;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Where arrays come from and go to.
+/// Options for array files.
 #[derive(Clone, Debug, Default, Args)]
 pub(super) struct Arrays {
-    /// Data of an input: a file of NumPy or of safetensors, there with the name of the array
+    /// Read an input from a NumPy or safetensors file; in safetensors under the name of the array
     #[arg(long, value_name = "NAME=FILE[:KEY]", value_parser = stored)]
     input: Vec<Stored>,
-    /// Where an output goes: `.npy`, or `.safetensors`, which takes several
+    /// Write an output to `.npy` or `.safetensors`; several outputs may share a `.safetensors` file
     #[arg(long, value_name = "NAME=FILE[:KEY]", value_parser = stored)]
     save: Vec<Stored>,
-    /// A new folder for the shard of each device of an output, `d0.npy` and so on
+    /// Write the shards of an output to a new folder, as `d0.npy`, `d1.npy`, ..
     #[arg(long, value_name = "NAME=FOLDER", value_parser = stored)]
     save_shards: Vec<Stored>,
 }
 
-/// An array and the file that it is in.
+/// An array name and its file.
 #[derive(Clone, Debug)]
 struct Stored {
     name: String,
-    /// As it is written: what stands after a `:` may be a key.
+    /// The file as written; text after a `:` may be a key.
     place: String,
 }
 
-/// `A=a.npy`, `B=w.safetensors:layer.0`
+/// Parses `A=a.npy` or `B=w.safetensors:layer.0`.
 fn stored(text: &str) -> Result<Stored, String> {
     match text.split_once('=').map(|(name, place)| (name.trim(), place.trim())) {
         Some((name, place)) if !name.is_empty() && !place.is_empty() => {
             Ok(Stored { name: name.to_owned(), place: place.to_owned() })
         }
-        _ => Err("write an array and its file: `A=a.npy`, `B=w.safetensors:layer.0`".to_owned()),
+        _ => Err("expected an array and a file, such as `A=a.npy` or `B=w.safetensors:layer.0`".to_owned()),
     }
 }
 
@@ -48,7 +48,7 @@ enum Kind {
 }
 
 impl Stored {
-    /// The file, what it is, and the key in it.
+    /// The file, its format, and the key in it.
     fn file(&self) -> Result<(&Path, Kind, Option<&str>), Failure> {
         let kind = |path: &str| match Path::new(path).extension()?.to_str()? {
             "npy" => Some(Kind::Npy),
@@ -64,23 +64,23 @@ impl Stored {
         });
         match keyed {
             Some((path, Kind::Npy, Some(_))) => {
-                Err(Failure::Call(format!("`{}` holds one array, and none by name", input::shown(path))))
+                Err(Failure::Call(format!("`{}` holds a single unnamed array; leave out the key", input::shown(path))))
             }
             Some(keyed) => Ok(keyed),
-            None => Err(Failure::Call(format!("`{}` is no `.npy` and no `.safetensors` file by its name", self.place))),
+            None => Err(Failure::Call(format!("`{}` has neither the extension `.npy` nor `.safetensors`", self.place))),
         }
     }
 }
 
 impl Arrays {
-    /// Refuses names that the schedule has not, and files whose kind is not known, before anything is computed.
+    /// Checks names and file formats before anything is computed.
     pub(super) fn check(&self, schedule: &Schedule) -> Result<(), Failure> {
         for stored in &self.input {
             stored.file()?;
             declared(schedule, &stored.name)?;
         }
         if let Some(twice) = twice(&self.input) {
-            return Err(Failure::Call(format!("`--input` has two files for `{twice}`")));
+            return Err(Failure::Call(format!("`--input` is given twice for `{twice}`")));
         }
         for stored in self.save.iter().chain(&self.save_shards) {
             output(schedule, &stored.name)?;
@@ -91,21 +91,21 @@ impl Arrays {
             let key = (kind == Kind::Safetensors).then(|| key.unwrap_or(&stored.name));
             if key == Some(arrays::RESERVED) {
                 return Err(Failure::Call(format!(
-                    "`--save`: `{}` is the entry of a .safetensors file for its own use; write another key, `{}={}:KEY`",
+                    "`--save`: `{}` is a reserved key in .safetensors files; write another key, `{}={}:KEY`",
                     arrays::RESERVED,
                     stored.name,
                     input::shown(path)
                 )));
             }
             if taken.contains(&(path, key)) {
-                return Err(Failure::Call(format!("`--save` writes two arrays to the same place, `{}`", stored.place)));
+                return Err(Failure::Call(format!("`--save` writes two arrays to `{}`", stored.place)));
             }
             taken.push((path, key));
         }
         Ok(())
     }
 
-    /// Reads the data that are given.
+    /// Reads the given inputs.
     pub(super) fn read(&self, schedule: &Schedule) -> Result<Inputs, Failure> {
         self.input
             .iter()
@@ -113,7 +113,7 @@ impl Arrays {
                 let (path, kind, key) = stored.file()?;
                 let (id, array) = declared(schedule, &stored.name)?;
                 let failed = |error: ArrayError| {
-                    Failure::Call(format!("the input `{}` from `{}`: {error}", stored.name, input::shown(path)))
+                    Failure::Call(format!("cannot read input `{}` from `{}`: {error}", stored.name, input::shown(path)))
                 };
                 let wanted = Wanted { dtype: array.dtype, extents: &array.valid };
                 let mut file = std::fs::File::open(path).map_err(|error| failed(error.into()))?;
@@ -126,7 +126,7 @@ impl Arrays {
             .collect()
     }
 
-    /// Writes what is asked for, each file and each folder whole or not at all.
+    /// Writes the requested outputs. Each file and each folder is written completely or not at all.
     pub(super) fn write(&self, schedule: &Schedule, run: &Run) -> Result<(), Failure> {
         let mut together: BTreeMap<&Path, Vec<(&str, Tensor)>> = BTreeMap::new();
         let mut files: Vec<(PathBuf, Vec<u8>)> = Vec::new();
@@ -165,20 +165,20 @@ fn twice(all: &[Stored]) -> Option<&str> {
     again.map(|(_, own)| own.name.as_str())
 }
 
-/// The input of this name.
+/// Finds an input by name.
 fn declared<'s>(schedule: &'s Schedule, name: &str) -> Result<(ArrayId, &'s Array), Failure> {
     let inputs = || (0..).map(ArrayId).zip(&schedule.arrays).filter(|(_, array)| array.definition.is_given());
     inputs().find(|(_, array)| array.name == name).ok_or_else(|| {
         let known: Vec<String> = inputs().map(|(_, array)| format!("`{}`", array.name)).collect();
-        Failure::Call(format!("there is no input `{name}`; the inputs are {}", known.join(", ")))
+        Failure::Call(format!("unknown input `{name}`; inputs are {}", known.join(", ")))
     })
 }
 
-/// The place of the output of this name.
+/// Finds an output by name.
 fn output(schedule: &Schedule, name: &str) -> Result<usize, Failure> {
     let names = || schedule.outputs.iter().map(|output| schedule.array(output.array).name.as_str());
     names().position(|own| own == name).ok_or_else(|| {
         let known: Vec<String> = names().map(|name| format!("`{name}`")).collect();
-        Failure::Call(format!("there is no output `{name}`; the outputs are {}", known.join(", ")))
+        Failure::Call(format!("unknown output `{name}`; outputs are {}", known.join(", ")))
     })
 }

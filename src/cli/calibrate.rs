@@ -30,47 +30,47 @@ pub(super) struct Calibrate {
     /// Measure this machine: `mpirun -n 8 shardc calibrate --engine mpi`
     #[arg(long, value_enum)]
     engine: Option<Kind>,
-    /// Instead of measuring, read this table: CSV, or what nccl-tests prints; `-` is standard input
+    /// Read measurements from a table instead: CSV or the output of nccl-tests; `-` is standard input
     #[arg(long, value_name = "FILE", requires = "fit")]
     table: Option<String>,
-    /// What the table has the times of
+    /// What the table measures
     #[arg(long, value_enum, requires = "table")]
     fit: Option<Fitted>,
-    /// Of the table only lines with this in a column, such as `system=h100_sxm`
+    /// Use only rows with this value in a column, such as `system=h100_sxm`
     #[arg(long, value_name = "COLUMN=VALUE", requires = "table", value_parser = only)]
     only: Vec<(String, String)>,
-    /// The profile whose other figures are kept
+    /// Base profile for all figures that are not fitted
     #[arg(long, value_name = "NAME|FILE.toml", requires = "table", default_value = "h100")]
     hardware: String,
-    /// Of products: how many units of a device compute side by side, such as the 132 multiprocessors of an H100
+    /// With `--fit products`: number of compute units per device, such as the 132 multiprocessors of an H100
     #[arg(long, value_name = "COUNT", requires = "table", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     units: Option<u32>,
-    /// Its network that was measured; without it, the first
+    /// The measured network of the profile; by default the first
     #[arg(long, value_name = "NAME", requires = "table")]
     network: Option<String>,
-    /// The profile to write; without it, it is printed
+    /// Profile to write; by default it is printed
     #[arg(short, long, value_name = "OUT.toml")]
     output: Option<PathBuf>,
-    /// Instead of a profile, a table: collectives as this profile predicts them and as they are measured
+    /// Compare this profile's predictions with measured collectives, and print a table
     #[arg(long, value_name = "FILE.toml", conflicts_with_all = ["output", "table"])]
     against: Option<String>,
-    /// Bytes of the arrays of the table
+    /// Array sizes of the table, in bytes
     #[arg(long, value_name = "BYTES,BYTES,..", value_delimiter = ',', default_values_t = SIZES, requires = "against", value_parser = clap::value_parser!(u64).range(4..=1 << 34))]
     bytes: Vec<u64>,
-    /// How often each thing is measured
+    /// Number of repetitions of each measurement
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     repetitions: u32,
 }
 
-/// How long a message may take.
+/// Longest wait for a message.
 const TIMEOUT: Duration = Duration::from_secs(60);
-/// Bytes of the arrays of the table.
+/// Array sizes of the table, in bytes.
 const SIZES: [u64; 3] = [1 << 13, 1 << 18, 1 << 22];
 /// A collective of the table.
 struct Row {
     name: &'static str,
     program: &'static str,
-    /// With the wiring that each is for.
+    /// Methods, each with the wiring it is for.
     methods: [(&'static str, &'static str); 3],
 }
 
@@ -97,12 +97,12 @@ const COLLECTIVES: [Row; 4] = [
     },
 ];
 
-/// What a table has the times of.
+/// What a table measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Fitted {
     /// Collectives; columns `collective`, `devices`, `bytes`, `us`
     Collectives,
-    /// Matrix products; columns `m`, `n`, `k`, `dtype`, `us`: of one type, so `--only dtype=bf16` or alike
+    /// Matrix products of one dtype; columns `m`, `n`, `k`, `dtype`, `us`; select with `--only dtype=bf16`
     Products,
 }
 
@@ -129,12 +129,12 @@ impl Calibrate {
         })
     }
 
-    /// The profile with the constants that a table gives.
+    /// Fits the constants of a profile to a table.
     fn fit_table(&self, table: &str, fitted: Fitted) -> Result<(), Failure> {
         let input::Source { name, text, .. } = input::source(table)?;
         let unread = |error: TableError| Failure::Call(format!("{name}: {error}"));
         let mut hardware = input::hardware(&self.hardware)?;
-        let told = match fitted {
+        let comments = match fitted {
             Fitted::Collectives => {
                 let fit = fit::collectives::fit(&fit::table::collectives(&text, &self.only).map_err(unread)?);
                 let network = match &self.network {
@@ -169,9 +169,9 @@ impl Calibrate {
                 errors(&fit.errors, &fit.left_out, "of every fifth, left out of the fit", key)
             }
         };
-        let text = format!("{told}{}", hardware.to_toml());
+        let text = format!("{comments}{}", hardware.to_toml());
         match &self.output {
-            Some(path) => files::write(path, &text),
+            Some(path) => files::write_result(path, &text),
             None => input::put(&text),
         }
     }
@@ -195,12 +195,12 @@ impl Calibrate {
         let memory = memory() / u64::from(size);
         let text = Calibration { ranks: size, cores, memory, messages, bf16, int8, sum }.to_toml();
         match &self.output {
-            Some(path) => files::write(path, &text),
+            Some(path) => files::write_result(path, &text),
             None => input::put(&text),
         }
     }
 
-    /// Collectives as a profile predicts them and as they are, beside those of MPI.
+    /// Compares predicted and measured collectives, next to those of the MPI library.
     fn compare(&self, ranks: &Ranks, hardware: &Hardware) -> Result<(), Failure> {
         let size = u64::from(ranks.size());
         let mut text = "| collective | bytes | MPI's own | method | predicted | measured | measured / predicted | measured / MPI's |\n\
@@ -236,9 +236,9 @@ impl Calibrate {
     }
 }
 
-/// Errors of the fitted constants, as comments of a profile.
+/// Formats the errors of the fitted constants as comments of a profile.
 ///
-/// - `how`: which measurements were left out of the fit.
+/// - `how`: which measurements were held out of the fit.
 fn errors<K: Copy + Ord>(
     all: &BTreeMap<K, Errors>,
     left_out: &BTreeMap<K, Errors>,
@@ -262,7 +262,7 @@ fn errors<K: Copy + Ord>(
     all.iter().map(line).collect()
 }
 
-/// The schedule of a program, proven, on this hardware; none if a method that it asks for is not for its mesh.
+/// Compiles a program for this hardware; `None` if a method it names does not support its mesh.
 fn compiled(program: &str, hardware: &Hardware) -> Result<Option<(Schedule, Topology)>, Failure> {
     let wrong = |found: &Diagnostics| {
         let found: Vec<&str> = found.iter().map(|found| found.message.as_str()).collect();
@@ -278,10 +278,10 @@ fn compiled(program: &str, hardware: &Hardware) -> Result<Option<(Schedule, Topo
     }
 }
 
-/// A product in this type, and a sum of f32.
+/// A product in this dtype, and a sum of f32.
 fn local(ranks: &Ranks, size: u32, dtype: DType) -> Result<(Spread, Spread), Failure> {
     let hardware =
-        Hardware::named("h100_book").ok_or_else(|| Failure::Call("there is no profile `h100_book`".to_owned()))?;
+        Hardware::named("h100_book").ok_or_else(|| Failure::Call("missing profile `h100_book`".to_owned()))?;
     let compiled = compiled(&local_work(size, dtype), &hardware)?;
     let (schedule, _) = compiled.ok_or_else(|| Failure::Call("what is to be measured has no schedule".to_owned()))?;
     let measured: Measured = ranks.measure(&schedule)?;
@@ -293,9 +293,10 @@ fn local(ranks: &Ranks, size: u32, dtype: DType) -> Result<(Spread, Spread), Fai
     Ok((of(|kind| matches!(kind, OpKind::MatMul { .. }))?, of(|kind| matches!(kind, OpKind::Map { .. }))?))
 }
 
-/// Bytes of memory of this machine; a gigabyte where it does not tell.
+/// Memory of this machine in bytes; 1 GB if unknown.
 fn memory() -> u64 {
-    let told = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let total = told.lines().find_map(|line| line.strip_prefix("MemTotal:")?.trim().strip_suffix(" kB")?.parse().ok());
+    let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let total =
+        meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:")?.trim().strip_suffix(" kB")?.parse().ok());
     total.map_or(1 << 30, |kibibytes: u64| kibibytes << 10)
 }

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 pub(super) struct Compile {
     /// A program; `-` is standard input
     file: String,
-    /// What to print
+    /// The stage to print
     #[arg(long, value_enum, default_value_t)]
     emit: Emit,
     /// Write to a file instead of standard output
@@ -25,11 +25,11 @@ pub(super) struct Compile {
 
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
 enum Emit {
-    /// Checked values with their layouts
+    /// Checked arrays with their layouts
     Program,
-    /// Local computation and collectives between layouts
+    /// Local computation, and collectives between layouts
     Plan,
-    /// What each device does; proven
+    /// Operations of each device; proven
     #[default]
     Schedule,
 }
@@ -42,7 +42,9 @@ impl Compile {
         let text = match (self.emit, checked.format) {
             (Emit::Program, Format::Text) => checked.program.to_string(),
             (Emit::Program, Format::Json) => {
-                return Err(Failure::Call("a program has no JSON form; emit the plan or the schedule".to_owned()));
+                return Err(Failure::Call(
+                    "programs have no JSON form; use `--emit plan` or `--emit schedule`".to_owned(),
+                ));
             }
             (Emit::Plan, Format::Text) => checked.planned(&checked.program)?.0.to_string(),
             (Emit::Plan, Format::Json) => {
@@ -60,7 +62,7 @@ impl Compile {
             }
         };
         match &self.output {
-            Some(path) => files::write(path, &text),
+            Some(path) => files::write_result(path, &text),
             None => input::put(&text),
         }
     }

@@ -6,13 +6,13 @@ use clap_complete::Shell;
 
 #[derive(Debug, Args)]
 pub(super) struct Completions {
-    /// The shell that is to read them
+    /// Shell to generate completions for
     shell: Shell,
 }
 
 #[derive(Debug, Args)]
 pub(super) struct Man {
-    /// The command that the page is about; without it, all of `shardc`
+    /// Command to document; by default `shardc` itself
     command: Option<String>,
 }
 
@@ -35,7 +35,7 @@ impl Man {
                 let known = || cli.get_subcommands().map(|command| command.get_name()).collect::<Vec<_>>().join(", ");
                 cli.find_subcommand(name)
                     .cloned()
-                    .ok_or_else(|| Failure::Call(format!("`shardc` has no command `{name}`; it has {}", known())))?
+                    .ok_or_else(|| Failure::Call(format!("unknown command `{name}`; commands are {}", known())))?
             }
         };
         let mut text = Vec::new();

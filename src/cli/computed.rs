@@ -8,28 +8,28 @@ use crate::sim::clock::Timing;
 use crate::sim::values::Numerics;
 use crate::topology::Topology;
 
-/// What a run computes with.
+/// Inputs and options of a run.
 #[derive(Clone, Copy)]
 pub(super) struct Data<'a> {
-    /// Of the inputs that are not given.
+    /// Seed of the inputs without a file.
     pub(super) seed: u64,
-    /// Files of arrays.
+    /// Array files.
     pub(super) arrays: &'a Arrays,
     /// Whether to print the time of each operation.
     pub(super) times: bool,
 }
 
-/// What a run has given.
+/// Result of a run.
 pub(super) struct Computed {
     pub(super) numerics: Numerics,
-    /// What it took, where that was measured.
+    /// Measured times, on real processes.
     pub(super) measured: Option<Measured>,
     /// Whether to print the time of each operation.
     pub(super) times: bool,
 }
 
 impl Computed {
-    /// What was measured, for people.
+    /// Formats the measured times.
     pub(super) fn text(&self, schedule: &Schedule, timing: &Timing, topology: &Topology) -> String {
         let Some(measured) = &self.measured else { return String::new() };
         let table = if self.times { measured::operations(measured, timing, schedule, topology) } else { String::new() };

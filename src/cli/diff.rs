@@ -8,9 +8,9 @@ use clap::Args;
 
 #[derive(Debug, Args)]
 pub(super) struct Diff {
-    /// A program
+    /// First program
     first: String,
-    /// Another one, or another version of it
+    /// Second program, or another version of the first
     second: String,
     #[command(flatten)]
     common: Common,

@@ -1,8 +1,8 @@
-//! How much a command may take: `--time-limit 10s`, `--max-memory 2GB`.
+//! Limits on time and memory: `--time-limit 10s`, `--max-memory 2GB`.
 //!
-//! The planner stops early and returns the best plan that it found. Lowering, proof and clock cannot stop early, so a
-//! watch ends the command with an error when the time has passed or the memory is exceeded. It looks for the last time
-//! just before a result is written, so that a command either writes its result or ends with an error.
+//! The planner stops early and returns the best plan found so far. Lowering, proof and clock cannot stop early, so a
+//! watchdog thread ends the command with an error once a limit is exceeded. It checks one last time
+//! just before a result is written, so a command either writes its result or ends with an error.
 
 use super::Failure;
 use crate::amount;
@@ -13,20 +13,20 @@ use std::io::Write as _;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The planner may take this part of the time; lowering, proof and clock need the rest.
+/// The planner gets `1 / PLANNING` of the time; lowering, proof and clock need the rest.
 const PLANNING: u32 = 2;
-/// The planner may take this part of the memory.
+/// The planner gets `1 / PLANNING_MEMORY` of the memory.
 const PLANNING_MEMORY: u64 = 4;
-/// How often the watch looks.
+/// Polling interval of the watchdog.
 const TICK: Duration = Duration::from_millis(20);
 
 /// Limits on time and memory.
 #[derive(Clone, Copy, Debug, Default, Args)]
 pub(super) struct Effort {
-    /// Stop after this time, such as `10s`: plans are the best found in half of it
+    /// Time limit, such as `10s`: the planner uses half of it and returns the best plan found
     #[arg(long, value_name = "TIME", value_parser = time)]
     time_limit: Option<Duration>,
-    /// Stop above this much memory, such as `2GB`: plans are the best found in a quarter of it
+    /// Memory limit, such as `2GB`: the planner uses a quarter of it and returns the best plan found
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     max_memory: Option<Bytes>,
 }
@@ -36,17 +36,17 @@ fn time(text: &str) -> Result<Duration, String> {
     let nanoseconds = picoseconds.and_then(|time| u64::try_from(time.div_ceil(1000)).ok());
     nanoseconds
         .map(Duration::from_nanos)
-        .ok_or_else(|| "write a time with its unit, such as `10s` or `500ms`".to_owned())
+        .ok_or_else(|| "expected a time with a unit, such as `10s` or `500ms`".to_owned())
 }
 
 fn bytes(text: &str) -> Result<Bytes, String> {
     let bytes =
         amount::read(text, &amount::BYTES).and_then(|bytes| u64::try_from(bytes).ok()).filter(|bytes| *bytes > 0);
-    bytes.map(Bytes).ok_or_else(|| "write bytes with their unit, such as `2GB` or `512MiB`".to_owned())
+    bytes.map(Bytes).ok_or_else(|| "expected bytes with a unit, such as `2GB` or `512MiB`".to_owned())
 }
 
 impl Effort {
-    /// Starts the watch, and gives what the planner may take.
+    /// Starts the watchdog and returns the planner's budget.
     ///
     /// # Errors
     /// If memory cannot be watched on this system, or no thread can be started.
@@ -62,12 +62,17 @@ impl Effort {
         if self.time_limit.is_some() || self.max_memory.is_some() {
             *watched() = Some(Watched { effort: self, begin: Instant::now() });
             let watch = std::thread::Builder::new().name("limits".to_owned()).spawn(watch);
-            watch.map_err(|error| Failure::Call(format!("no thread can be started for the limits: {error}")))?;
+            watch.map_err(|error| Failure::Call(format!("cannot start a thread for the limits: {error}")))?;
         }
         Ok(budget)
     }
 
-    /// The limits as they are written.
+    /// The time at which half of the time limit is over; searches of many plans begin no further one then.
+    pub(super) fn half(self) -> Option<Instant> {
+        self.time_limit.map(|limit| Instant::now() + limit / PLANNING)
+    }
+
+    /// The limits as command-line arguments.
     pub(super) fn words(self) -> Vec<String> {
         let time = self.time_limit.map(|limit| format!("--time-limit {}ns", limit.as_nanos()));
         let memory = self.max_memory.map(|limit| format!("--max-memory {}B", limit.0));
@@ -75,15 +80,15 @@ impl Effort {
     }
 }
 
-/// A command that works within limits.
+/// A running command and its limits.
 #[derive(Clone, Copy, Debug)]
 struct Watched {
     effort: Effort,
     begin: Instant,
 }
 
-/// The limits of the command, until its result is written. The thread that ends the process holds the lock, so nothing is
-/// written meanwhile.
+/// Limits of the running command, until its result is written. The watchdog holds the lock while it ends the process,
+/// so nothing is written meanwhile.
 static WATCHED: Mutex<Option<Watched>> = Mutex::new(None);
 
 fn watched() -> MutexGuard<'static, Option<Watched>> {
@@ -95,16 +100,16 @@ impl Watched {
     fn look(self) {
         let Effort { time_limit, max_memory } = self.effort;
         if let Some(limit) = time_limit.filter(|limit| self.begin.elapsed() >= *limit) {
-            end("time-limit", &format!("not done after {limit:?}; raise `--time-limit`"));
+            end("time-limit", &format!("not finished after {limit:?}; raise `--time-limit`"));
         }
         let memory = resident().zip(max_memory).filter(|(resident, limit)| resident > limit);
         if let Some((resident, limit)) = memory {
-            end("memory-limit", &format!("{resident} of memory, more than {limit}; raise `--max-memory`"));
+            end("memory-limit", &format!("{resident} of memory in use, limit {limit}; raise `--max-memory`"));
         }
     }
 }
 
-/// Looks until a result is written.
+/// Polls until a result is written.
 fn watch() {
     loop {
         match *watched() {
@@ -115,7 +120,7 @@ fn watch() {
     }
 }
 
-/// To be called before a result is written: looks for the last time, and ends the watch.
+/// Checks the limits one last time and stops the watchdog. Called before a result is written.
 pub(super) fn is_done() {
     if let Some(watched) = watched().take() {
         watched.look();

@@ -4,60 +4,63 @@ use super::Failure;
 use clap::{Args, ValueEnum};
 use std::time::Duration;
 
-/// How a schedule is computed.
+/// Options of the engine that runs a schedule.
 #[derive(Clone, Debug, Args)]
 pub(super) struct Engine {
-    /// Where the operations are done
+    /// Engine that runs the schedule
     #[arg(long = "engine", value_enum, default_value_t)]
     kind: Kind,
-    /// Tell what each operation took, beside what was predicted; with `--engine mpi`
+    /// Print the measured time of each operation next to the predicted one (with `--engine mpi`)
     #[arg(long)]
     times: bool,
-    /// How often the schedule is run for its times; with `--engine mpi`
+    /// Number of timed runs (with `--engine mpi`)
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     repetitions: u32,
-    /// How many seconds a rank waits for a message before all give up; with `--engine mpi`
+    /// Seconds that a rank waits for a message before all ranks abort (with `--engine mpi`)
     #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = seconds)]
     timeout: Duration,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(super) enum Kind {
-    /// In this process, on a simulated mesh
+    /// Simulated mesh in this process
     #[default]
     Sim,
-    /// On the ranks of MPI, one for each device: `mpirun -n 8 shardc run FILE --engine mpi`
+    /// MPI ranks, one per device: `mpirun -n 8 shardc run FILE --engine mpi`
     Mpi,
 }
 
-/// `60`, `0.5` or `60s`
+/// Parses `60`, `0.5` or `60s`.
 fn seconds(text: &str) -> Result<Duration, String> {
     let number = text.strip_suffix('s').unwrap_or(text).trim().parse::<f64>();
     let positive =
         number.ok().filter(|number| *number > 0.0).and_then(|number| Duration::try_from_secs_f64(number).ok());
-    positive.ok_or_else(|| format!("`{text}` is no number of seconds"))
+    positive.ok_or_else(|| format!("`{text}` is not a number of seconds"))
 }
 
 impl Engine {
-    /// What is asked for, with what only ranks can be told.
+    /// The selected engine.
+    ///
+    /// # Errors
+    /// If options for MPI are given without `--engine mpi`.
     pub(super) fn kind(&self) -> Result<Kind, Failure> {
         if self.kind == Kind::Sim && (self.times || self.repetitions > 1) {
-            return Err(Failure::Call("`--times` and `--repetitions` are for `--engine mpi`".to_owned()));
+            return Err(Failure::Call("`--times` and `--repetitions` need `--engine mpi`".to_owned()));
         }
         Ok(self.kind)
     }
 
-    /// Whether each operation's time is told.
+    /// Whether to print the time of each operation.
     pub(super) fn times(&self) -> bool {
         self.times
     }
 
-    /// How often a schedule is run.
+    /// Number of timed runs.
     pub(super) fn repetitions(&self) -> u32 {
         self.repetitions
     }
 
-    /// How long a message may take.
+    /// Longest wait for a message.
     pub(super) fn timeout(&self) -> Duration {
         self.timeout
     }

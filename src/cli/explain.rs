@@ -8,13 +8,13 @@ use std::fmt::Write as _;
 
 #[derive(Debug, Args)]
 pub(super) struct Explain {
-    /// The code to explain, such as `axis-reused`; without it all are listed
+    /// The code to explain, such as `axis-reused`; by default all codes are listed
     code: Option<String>,
     #[command(flatten)]
     output: Output,
 }
 
-/// What is known of codes, as a document.
+/// Explain pages as a JSON document.
 #[derive(Debug, Serialize)]
 struct Document {
     schema: &'static str,

@@ -27,28 +27,28 @@ use std::path::PathBuf;
 pub(super) struct Export {
     /// A program or a schedule; `-` is standard input
     file: String,
-    /// What to write
+    /// Format to write
     #[arg(long, value_enum)]
     to: To,
     /// Write to a file instead of standard output
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Of which step of the plan, `%3`; where several communicate
+    /// Step of the plan to export, such as `%3`, if several communicate
     #[arg(long, value_name = "NUMBER")]
     step: Option<String>,
-    /// Who is to read MSCCL's XML
+    /// MSCCL runtime that reads the XML
     #[arg(long, value_enum, default_value_t)]
     dialect: Dialect,
-    /// How MSCCL sends
+    /// MSCCL protocol
     #[arg(long, value_enum, default_value_t)]
     protocol: Protocol,
-    /// Steps of a thread block that MSCCL's runtime has room for [default: 256; with the dialect `azure` 64]
+    /// MSCCL steps per thread block [default: 256, or 64 with `--dialect azure`]
     #[arg(long, value_name = "STEPS")]
     max_steps: Option<usize>,
-    /// With `stablehlo`: what each device does, with the plan's own collectives
+    /// With `stablehlo`: write the per-device program with the plan's collectives
     #[arg(long)]
     manual: bool,
-    /// With `jax`: also a script that makes inputs, runs, compares and prints the time
+    /// With `jax`: append a script that generates inputs, runs, compares with the dense result and times
     #[arg(long)]
     main: bool,
     #[command(flatten)]
@@ -57,38 +57,38 @@ pub(super) struct Export {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum To {
-    /// The steps of the plan as a graph, for Graphviz
+    /// Graph of the plan's steps, for Graphviz
     Dot,
-    /// The steps of the plan as a graph, for Mermaid
+    /// Graph of the plan's steps, for Mermaid
     Mermaid,
-    /// The operations of the schedule as a graph, for Graphviz
+    /// Graph of the schedule's operations, for Graphviz
     ScheduleDot,
-    /// The operations of the schedule as a graph, for Mermaid
+    /// Graph of the schedule's operations, for Mermaid
     ScheduleMermaid,
-    /// Arrays as the blocks that devices hold, as SVG
+    /// Arrays as the shards that devices hold, as SVG
     Layouts,
-    /// What is busy when, as SVG
+    /// Timeline of engines and links, as SVG
     Timeline,
-    /// What every engine and link does, as a trace for Perfetto
+    /// Timeline of engines and links, as a Perfetto trace
     Trace,
-    /// One collective as the XML that MSCCL's runtimes load
+    /// One collective as MSCCL XML
     Msccl,
-    /// One collective as the JSON that MSCCL++'s executor loads
+    /// One collective as MSCCL++ JSON
     Mscclpp,
-    /// The plan as a Python module for JAX, with its own collectives
+    /// Python module for JAX: `shard_map` with the plan's collectives
     Jax,
-    /// The layouts of the plan as a Python module for JAX, for XLA to choose the collectives
+    /// Python module for JAX: the plan's layouts as sharding constraints; XLA chooses the collectives
     JaxConstraints,
-    /// The plan as StableHLO with the shardings of Shardy
+    /// StableHLO with Shardy shardings
     Stablehlo,
-    /// The messages of one collective as GOAL, for LogGOPSim
+    /// Messages of one collective as GOAL, for LogGOPSim
     Goal,
-    /// The messages of one collective as traces of Chakra, a file for each rank, into a new folder
+    /// Messages of one collective as Chakra traces, one file per rank, in a new folder
     Chakra,
 }
 
-/// A schedule on its machine, and the plan that it was made of, if it was.
-struct Made {
+/// A schedule, its topology, and the plan it was lowered from, if any.
+struct Exported {
     schedule: Schedule,
     topology: Topology,
     plan: Option<Plan>,
@@ -102,39 +102,42 @@ impl Export {
             return self.traces(&made);
         };
         match &self.output {
-            Some(path) => files::write(path, &text),
+            Some(path) => files::write_result(path, &text),
             None => input::put(&text),
         }
     }
 
-    fn made(&self) -> Result<Made, Failure> {
+    fn made(&self) -> Result<Exported, Failure> {
         let format = self.common.output.format;
         let source = input::source(&self.file)?;
         if is_schedule(&source.text) {
             let (schedule, topology) = given::proven(&source, &self.common.options_of_schedule()?, format)?;
-            return Ok(Made { schedule, topology, plan: None, source });
+            return Ok(Exported { schedule, topology, plan: None, source });
         }
         let checked = Checked::new(source, &self.common, self.common.options()?)?;
         let compiled = checked.compiled(compiler::preview)?;
         let (schedule, topology) = (compiled.schedule, compiled.topology);
-        Ok(Made { schedule, topology, plan: Some(compiled.plan), source: checked.source })
+        Ok(Exported { schedule, topology, plan: Some(compiled.plan), source: checked.source })
     }
 
-    /// The file; none where it is a folder of files.
-    fn text(&self, made: &Made) -> Result<Option<String>, Failure> {
+    /// The file to write; `None` for a folder of files.
+    fn text(&self, made: &Exported) -> Result<Option<String>, Failure> {
         let (schedule, topology) = (&made.schedule, &made.topology);
         let plan = || {
             made.plan.as_ref().ok_or_else(|| {
-                Failure::Call("a schedule has no plan; of a schedule there are schedule-dot, schedule-mermaid, timeline and trace".to_owned())
+                Failure::Call(
+                    "this format needs a program; schedules support schedule-dot, schedule-mermaid, timeline and trace"
+                        .to_owned(),
+                )
             })
         };
         let steps = made.plan.as_ref().map(step_names).unwrap_or_default();
         let recorded = || clock::run_recorded(schedule, topology).map_err(|error| Failure::Call(error.to_string()));
         Ok(Some(match self.to {
             To::Dot => Graph::of_plan(plan()?).dot(),
-            To::Mermaid => Graph::of_plan(plan()?).mermaid(),
-            To::ScheduleDot => Graph::of_schedule(schedule, &steps).dot(),
-            To::ScheduleMermaid => Graph::of_schedule(schedule, &steps).mermaid(),
+            To::Mermaid => mermaid(&Graph::of_plan(plan()?)).map_err(|beyond| too_large(&beyond, "dot"))?,
+            To::ScheduleDot => Graph::of_schedule(schedule, made.plan.as_ref()).dot(),
+            To::ScheduleMermaid => schedule_mermaid(made)?,
             To::Layouts => {
                 let plan = plan()?;
                 let names: Vec<String> = plan.own_layouts().into_iter().map(|id| plan.array(id)).collect();
@@ -145,7 +148,7 @@ impl Export {
             }
             To::Timeline => {
                 let (timing, record) = recorded()?;
-                let timeline = Timeline::new(schedule, topology, (&timing, &record), steps, Scope::Kinds);
+                let timeline = Timeline::new(schedule, topology, (&timing, &record), made.plan.as_ref(), Scope::Kinds);
                 svg::timeline(&timeline, topology.scale)
             }
             To::Trace => trace::trace(schedule, topology, &recorded()?.1, &steps),
@@ -153,9 +156,9 @@ impl Export {
             To::Mscclpp => self.mscclpp(made)?,
             To::Jax => {
                 let options = jax::Options { main: self.main };
-                jax::module(plan()?, &made.source.name, &made.source.text, options)
+                jax::module(plan()?, made.source.title(), &made.source.text, options)
             }
-            To::JaxConstraints => jax::constraints(plan()?, &made.source.name, &made.source.text),
+            To::JaxConstraints => jax::constraints(plan()?, made.source.title(), &made.source.text),
             To::Stablehlo => {
                 let refused = |found: Diagnostics| input::fault(&made.source, &found, self.common.output.format);
                 let plan = unroll::unroll(plan()?).map_err(|error| refused(Diagnostics::of(&error)))?;
@@ -166,8 +169,8 @@ impl Export {
         }))
     }
 
-    /// The file of one collective; it is read back and proven before it leaves.
-    fn msccl(&self, made: &Made) -> Result<String, Failure> {
+    /// Builds the MSCCL file of one collective, and reads it back and proves it.
+    fn msccl(&self, made: &Exported) -> Result<String, Failure> {
         let refused = |found: Diagnostics| input::fault(&made.source, &found, self.common.output.format);
         let (algorithm, name) = self.algorithm(made)?;
         let options =
@@ -182,8 +185,8 @@ impl Export {
         Ok(text)
     }
 
-    /// The same for MSCCL++.
-    fn mscclpp(&self, made: &Made) -> Result<String, Failure> {
+    /// Builds the MSCCL++ file of one collective, and reads it back and proves it.
+    fn mscclpp(&self, made: &Exported) -> Result<String, Failure> {
         let refused = |found: Diagnostics| input::fault(&made.source, &found, self.common.output.format);
         let (algorithm, name) = self.algorithm(made)?;
         let plan = mscclpp::build(&algorithm, &name).map_err(|error| refused(Diagnostics::of(&error)))?;
@@ -194,15 +197,15 @@ impl Export {
         Ok(text)
     }
 
-    /// The program of each rank, and what to call it.
-    fn algorithm(&self, made: &Made) -> Result<(Algorithm, String), Failure> {
+    /// Builds the program of each rank, and its name.
+    fn algorithm(&self, made: &Exported) -> Result<(Algorithm, String), Failure> {
         let refused = |found: Diagnostics| input::fault(&made.source, &found, self.common.output.format);
         let (schedule, name) = self.collective(made)?;
         Ok((ranks::algorithm(&schedule).map_err(|error| refused(Diagnostics::of(&error)))?, name))
     }
 
-    /// The messages of one collective, which are matched and come to an end.
-    fn messages(&self, made: &Made) -> Result<Messages, Failure> {
+    /// Builds the messages of one collective and checks that they match without deadlock.
+    fn messages(&self, made: &Exported) -> Result<Messages, Failure> {
         let refused = |found: Diagnostics| input::fault(&made.source, &found, self.common.output.format);
         let (schedule, _) = self.collective(made)?;
         let algorithm = ranks::algorithm(&schedule).map_err(|error| refused(Diagnostics::of(&error)))?;
@@ -212,33 +215,31 @@ impl Export {
         Ok(messages)
     }
 
-    /// Traces are files, read back before the folder that holds them is there.
-    fn traces(&self, made: &Made) -> Result<(), Failure> {
+    /// Writes Chakra traces, after reading them back.
+    fn traces(&self, made: &Exported) -> Result<(), Failure> {
         let Some(folder) = &self.output else {
-            return Err(Failure::Call(
-                "traces are a file for each rank: say with `-o` into which new folder".to_owned(),
-            ));
+            return Err(Failure::Call("Chakra traces are one file per rank; give a new folder with `-o`".to_owned()));
         };
         let messages = self.messages(made)?;
         let traces = chakra::write(&messages, |bytes| adding(&made.topology, bytes));
         let back = chakra::read(&traces.files).map_err(|error| Failure::Call(error.to_string()))?;
         if back != messages {
-            return Err(Failure::Call("the traces do not say what the messages are".to_owned()));
+            return Err(Failure::Call("the traces read back differ from the messages (a bug in shardc)".to_owned()));
         }
         let files = traces.files.iter().enumerate().map(|(rank, file)| (format!("trace.{rank}.et"), file.as_slice()));
         files::write_folder(folder, files)?;
         if traces.lost > 0 {
             input::say(&format!(
-                "note: whole microseconds are {} ns off the times of additions, in all\n",
+                "note: rounding to whole microseconds drops {} ns of addition times in total\n",
                 traces.lost
             ));
         }
         Ok(())
     }
 
-    /// A schedule of one collective: the one that is given, or that of a step of the plan.
-    fn collective(&self, made: &Made) -> Result<(Schedule, String), Failure> {
-        let Some(plan) = &made.plan else { return Ok((made.schedule.clone(), made.source.name.clone())) };
+    /// The schedule of one collective: the given one, or that of a step of the plan.
+    fn collective(&self, made: &Exported) -> Result<(Schedule, String), Failure> {
+        let Some(plan) = &made.plan else { return Ok((made.schedule.clone(), made.source.title().to_owned())) };
         let steps: Vec<(StepId, &Collective)> = plan
             .ids()
             .filter_map(|id| match &plan.step(id).op {
@@ -257,8 +258,8 @@ impl Export {
             let known = steps.iter().map(|(id, _)| format!("{} {}", number(*id), plan.op_name(*id)));
             let known: Vec<String> = known.collect();
             return Err(Failure::Call(match known.is_empty() {
-                true => "the plan has no collective".to_owned(),
-                false => format!("say with `--step` which collective: {}", known.join(", ")),
+                true => "the plan has no collectives".to_owned(),
+                false => format!("choose a collective with `--step`: {}", known.join(", ")),
             }));
         };
         let from = &plan.step(plan.operands(id)[0]).layout;
@@ -269,20 +270,45 @@ impl Export {
         let method = program.value(plan.step(id).user).method;
         let alone = recipe::alone(&made.topology, lowering, (collective, from), (&name, dims), method);
         let Some((schedule, _)) = alone else {
-            return Err(Failure::Call("the collective cannot be done by itself".to_owned()));
+            return Err(Failure::Call("this collective cannot be exported by itself".to_owned()));
         };
         Ok((schedule, format!("{}_{name}", plan.op_name(id))))
     }
 }
 
-/// What runtimes take to be in the order of the ranks may have to be packed first.
+/// A graph for Mermaid, or the limits that it exceeds.
+fn mermaid(graph: &Graph) -> Result<String, String> {
+    let text = graph.mermaid();
+    graph.beyond_mermaid(&text).map_or(Ok(text), Err)
+}
+
+fn too_large(beyond: &str, instead: &str) -> Failure {
+    Failure::Call(format!("the graph exceeds Mermaid's limits ({beyond}); write `--to {instead}` instead"))
+}
+
+/// The operations of a schedule for Mermaid, folded if they exceed its limits.
+fn schedule_mermaid(made: &Exported) -> Result<String, Failure> {
+    let (schedule, plan) = (&made.schedule, made.plan.as_ref());
+    let beyond = match mermaid(&Graph::of_schedule(schedule, plan)) {
+        Ok(text) => return Ok(text),
+        Err(beyond) => beyond,
+    };
+    let folded = mermaid(&Graph::of_folded_schedule(schedule, plan));
+    let folded = folded.map_err(|beyond| too_large(&beyond, "schedule-dot"))?;
+    input::say(&format!(
+        "note: the graph exceeds Mermaid's limits ({beyond}): operations of one kind in a step are folded; `--to schedule-dot` writes all of them\n"
+    ));
+    Ok(folded)
+}
+
+/// Prints a note if the array must be packed in rank order first.
 fn tell_order(algorithm: &Algorithm) {
     if !algorithm.contiguous {
-        input::say("note: the array is not cut along its first dim: pack it in the order of the ranks\n");
+        input::say("note: the array is not sharded along its first dim; pack it in rank order before the call\n");
     }
 }
 
-/// Nanoseconds that a device takes to add up so many bytes: it reads two operands and writes the sum.
+/// Nanoseconds in which a device adds `bytes` bytes: it reads two operands and writes the sum.
 fn adding(topology: &Topology, bytes: u64) -> u64 {
     let time = topology.scale.at_rate(3 * u128::from(bytes), topology.hardware.hbm_bandwidth);
     u64::try_from(topology.scale.nanoseconds(time)).unwrap_or(u64::MAX)

@@ -8,23 +8,32 @@
 //! Temporary files are removed when writing fails, and when the command is interrupted or terminated.
 
 use super::interrupt::Temporary;
-use super::{Failure, input};
+use super::{Failure, input, sources};
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-/// The most links that are followed, as on Linux.
+/// Most symbolic links followed, as on Linux.
 const MOST_LINKS: usize = 40;
 
-/// Where a path leads.
+/// Target of a path.
 enum Target {
-    /// A regular file, or none yet.
+    /// A regular file, or a missing one.
     File(PathBuf),
-    /// Something that takes bytes as they come.
+    /// A stream: a pipe or a device.
     Stream(Box<dyn Write>),
 }
 
-/// Writes a file. A regular one is replaced whole or not at all.
+/// Writes the result of a command, but not over a file that it has read.
+pub(super) fn write_result(path: &Path, content: impl AsRef<[u8]>) -> Result<(), Failure> {
+    if sources::has(path) {
+        let shown = input::shown(path);
+        return Err(Failure::Call(format!("`{shown}` is an input of this command; the output needs another name")));
+    }
+    write(path, content)
+}
+
+/// Writes a file. A regular file is replaced atomically.
 pub(super) fn write(path: &Path, content: impl AsRef<[u8]>) -> Result<(), Failure> {
     super::effort::is_done();
     let content = content.as_ref();
@@ -39,7 +48,7 @@ pub(super) fn write(path: &Path, content: impl AsRef<[u8]>) -> Result<(), Failur
     written.map_err(|error| failed("write", path, &error))
 }
 
-/// Writes a new folder of files, whole or not at all. An empty folder may be there.
+/// Writes a new folder of files atomically. An empty folder is replaced.
 pub(super) fn write_folder<'f>(path: &Path, files: impl Iterator<Item = (String, &'f [u8])>) -> Result<(), Failure> {
     super::effort::is_done();
     let fill = || {
@@ -95,7 +104,7 @@ fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Gives a file the owner, where that may be done, and the permissions of another.
+/// Copies permissions to a file, and the owner where allowed.
 fn take_over(file: &File, old: &Metadata) -> io::Result<()> {
     #[cfg(unix)]
     {
@@ -109,7 +118,7 @@ fn take_over(file: &File, old: &Metadata) -> io::Result<()> {
     file.set_permissions(old.permissions())
 }
 
-/// Makes a rename last. Not every system can sync a folder, and the file is whole without it.
+/// Syncs a folder, so a rename survives a crash. Not every system supports it; the file is complete either way.
 fn sync_folder(folder: &Path) {
     if let Ok(folder) = File::open(folder) {
         folder.sync_all().ok();
@@ -120,7 +129,7 @@ fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Follows the links of a path, to a file that need not be there.
+/// Resolves the links of a path to a file, which may be missing.
 fn target(path: &Path) -> io::Result<Target> {
     match resolved(path)? {
         Resolved::There(path, kind) if kind.is_file() => Ok(Target::File(path)),
@@ -131,7 +140,7 @@ fn target(path: &Path) -> io::Result<Target> {
     }
 }
 
-/// The same of a folder.
+/// Resolves the links of a path to a folder, which may be missing.
 fn target_of_folder(path: &Path) -> io::Result<Target> {
     match resolved(path)? {
         Resolved::There(path, _) | Resolved::Missing(path) => Ok(Target::File(path)),
@@ -142,7 +151,7 @@ fn target_of_folder(path: &Path) -> io::Result<Target> {
 enum Resolved {
     There(PathBuf, std::fs::FileType),
     Missing(PathBuf),
-    /// An open file of a process, `/proc/self/fd/1`: opened by its path, whatever that leads to would be another file.
+    /// An open file of a process, `/proc/self/fd/1`. It is opened by this path; resolving it would open another file.
     Descriptor(PathBuf),
 }
 
@@ -166,7 +175,7 @@ fn resolved(path: &Path) -> io::Result<Resolved> {
     Err(io::Error::other("too many links"))
 }
 
-/// Writes where the next write to that descriptor would go: what is there already stays.
+/// Writes at the position of the open descriptor; existing content stays.
 fn descriptor(path: &Path) -> io::Result<Box<dyn Write>> {
     match path.file_name().and_then(|number| number.to_str()) {
         Some("1") => Ok(Box::new(io::stdout())),

@@ -1,7 +1,7 @@
 //! `shardc fmt`
 
 use super::input::{self, Source};
-use super::{Failure, Format, Output, files};
+use super::{Failure, Format, Output, files, folders};
 use crate::escape;
 use crate::syntax;
 use clap::Args;
@@ -10,33 +10,33 @@ use std::path::Path;
 
 #[derive(Debug, Args)]
 pub(super) struct Fmt {
-    /// Programs, which are rewritten; `-` reads standard input and writes standard output
-    #[arg(required = true, value_name = "FILE")]
-    files: Vec<String>,
-    /// Write nothing, print the names of files that would change, and exit 1 if there are any
+    /// Programs to format in place, or folders to search for `.shard` files; `-` formats standard input to standard output
+    #[arg(required = true, value_name = "PATH")]
+    paths: Vec<String>,
+    /// Write nothing; list files that are not formatted and exit 1 if there are any
     #[arg(long)]
     check: bool,
     #[command(flatten)]
     output: Output,
 }
 
-/// What became of one file.
+/// Result for one file, as a JSON document.
 #[derive(Serialize)]
 struct Done<'a> {
     schema: &'static str,
     file: &'a str,
-    /// Whether the canonical text is another one.
+    /// Whether formatting changes the file.
     changed: bool,
-    /// That text, if it was read from standard input.
+    /// The formatted text of standard input.
     #[serde(skip_serializing_if = "Option::is_none")]
     text: Option<&'a str>,
 }
 
 impl Fmt {
-    /// Every file is seen to; one with syntax errors stays as it is.
+    /// Formats every file; files with syntax errors are left unchanged.
     pub(super) fn run(&self) -> Result<(), Failure> {
         let mut bad = false;
-        for path in &self.files {
+        for path in &folders::programs(&self.paths)? {
             let source = input::source(path)?;
             match syntax::format(&source.text) {
                 Ok(text) => {
@@ -70,13 +70,13 @@ impl Fmt {
     }
 }
 
-/// A pipe or a device cannot be rewritten.
+/// Replaces a regular file; pipes and devices cannot be formatted in place.
 fn write(path: &str, text: &str) -> Result<(), Failure> {
     let path = Path::new(path);
     if !files::is_regular(path) {
         let shown = input::shown(path);
         return Err(Failure::Call(format!(
-            "cannot rewrite `{shown}`: it is no regular file; `-` formats standard input"
+            "cannot format `{shown}` in place: not a regular file; `-` formats standard input"
         )));
     }
     files::write(path, text)

@@ -1,4 +1,4 @@
-//! `shardc prove`, `shardc run` and `shardc time` of the files of other tools.
+//! `shardc prove`, `shardc run` and `shardc time` for MSCCL and MSCCL++ files and traces.
 
 use super::Failure;
 use super::input::{self, Source};
@@ -18,25 +18,25 @@ use serde::Serialize;
 use std::ops::Range;
 use std::path::Path;
 
-/// The most bytes of a buffer: as many as an array may have elements.
+/// Upper limit on `--bytes`, as many as an array may have elements.
 const MOST_BYTES: u64 = 1 << 60;
 
-/// What can be said of a file of another tool.
+/// Options for MSCCL and MSCCL++ files and traces.
 #[derive(Clone, Debug, Default, Args)]
 pub(super) struct Foreign {
-    /// What the file of another tool should do, if it does not say so itself
+    /// Collective that an MSCCL, MSCCL++ or trace file implements, if the file does not name it
     #[arg(long, value_parser = collective())]
     collective: Option<Kind>,
-    /// Slots of a connection of MSCCL's runtime; a chunk takes 4 with the protocol Simple, 1 with LL and LL128
+    /// MSCCL slots per connection; a chunk takes 4 with protocol Simple, 1 with LL and LL128
     #[arg(long, default_value_t = msccl::SLOTS, value_parser = clap::value_parser!(u32).range(4..))]
     slots: u32,
-    /// Steps of a thread block that MSCCL's runtime has room for [default: 256; of a file for Azure's and RCCL 64]
+    /// MSCCL steps per thread block [default: 256, or 64 for files of Azure's executor and RCCL]
     #[arg(long, value_name = "STEPS")]
     max_steps: Option<usize>,
-    /// The mesh of its ranks, `X: 4 ring, Y: 2`; without, one axis
+    /// Mesh of the file's ranks, such as `X: 4 ring, Y: 2`; by default one axis
     #[arg(long)]
     mesh: Option<String>,
-    /// Bytes of the larger of the two buffers of a rank
+    /// Size in bytes of the larger buffer of a rank of the file
     #[arg(long, value_name = "BYTES", default_value_t = 1 << 20, value_parser = clap::value_parser!(u64).range(1..=MOST_BYTES))]
     bytes: u64,
 }
@@ -45,7 +45,7 @@ fn collective() -> impl TypedValueParser<Value = Kind> {
     PossibleValuesParser::new(Kind::ALL.map(Kind::word)).map(|word| Kind::of(&word).expect("one of these words"))
 }
 
-/// What was shown of a file, for scripts.
+/// JSON document about a proven file.
 #[derive(Serialize)]
 struct Document<'a> {
     schema: &'static str,
@@ -57,12 +57,12 @@ struct Document<'a> {
     steps: usize,
     messages: usize,
     unused: usize,
-    /// Of MSCCL's connections; none in plans of MSCCL++.
+    /// Slots per connection of MSCCL; `None` for MSCCL++.
     slots: Option<u32>,
     proven: bool,
 }
 
-/// What was shown of a folder, for scripts.
+/// JSON document about a folder of traces.
 #[derive(Serialize)]
 struct TracesDocument<'a> {
     schema: &'static str,
@@ -73,21 +73,16 @@ struct TracesDocument<'a> {
     matched: bool,
 }
 
-/// Whether a text is the file of another tool.
-pub(super) fn is_foreign(text: &str) -> bool {
-    msccl::is_msccl(text) || mscclpp::is_mscclpp(text)
-}
-
-/// A file that has been proven.
+/// A proven file.
 struct File {
     proof: Proven,
-    /// The ranks' thread blocks.
+    /// Number of thread blocks of all ranks.
     blocks: usize,
-    /// Slots that a chunk takes of a connection of MSCCL; none in plans of MSCCL++.
+    /// MSCCL slots that a chunk takes; `None` for MSCCL++.
     per_chunk: Option<u32>,
 }
 
-/// Proves a file and says what was shown.
+/// Proves a file and prints the result.
 pub(super) fn prove(source: &Source, foreign: &Foreign, output: Output) -> Result<(), Failure> {
     let File { proof, blocks, per_chunk } = proven(source, foreign, output.format)?;
     let Proven { kind, shape, steps, messages, unused, .. } = proof;
@@ -107,21 +102,21 @@ pub(super) fn prove(source: &Source, foreign: &Foreign, output: Output) -> Resul
         });
     }
     let (what, sent, always) = match per_chunk {
-        Some(_) => ("steps", "messages", "in every order"),
-        None => ("operations", "signals", "in every order, and in any number of launches in a row,"),
+        Some(_) => ("steps", "messages", "in every execution order"),
+        None => ("operations", "signals", "in every execution order, for any number of consecutive launches"),
     };
     let mut text = format!(
-        "proven   {kind} over {} ranks, of {} input and {} output chunks each\n         {steps} {what} in {blocks} thread \
-         blocks send {messages} {sent}; {always} the result is right\n",
+        "proven   {kind} over {} ranks, {} input and {} output chunks per rank\n         {steps} {what} and {messages} {sent} in {blocks} \
+         thread blocks; correct {always}\n",
         shape.ranks, shape.input, shape.output,
     );
     if let Some(per_chunk) = per_chunk {
         let slots = foreign.slots;
-        text += &format!("         no deadlock with {slots} slots a connection, of which a chunk takes {per_chunk}\n");
+        text += &format!("         no deadlock with {slots} slots per connection, {per_chunk} per chunk\n");
     }
     if let Some((first, count)) = unused {
-        let rest = if count > 1 { format!(", as for {} more {what}", count - 1) } else { String::new() };
-        text += &format!("note     nobody needs the result of {first}{rest}\n");
+        let rest = if count > 1 { format!(", nor those of {} more {what}", count - 1) } else { String::new() };
+        text += &format!("note     the result of {first} is not used{rest}\n");
     }
     input::print(&text)
 }
@@ -132,7 +127,7 @@ fn proven(source: &Source, foreign: &Foreign, format: Format) -> Result<File, Fa
         let mut found = Diagnostic::new(&flaw);
         let label = |(number, at): (usize, At)| {
             let range = place(at)?;
-            let text = if number == 0 { "here" } else { "and here" }.to_owned();
+            let text = if number == 0 { "here" } else { "also here" }.to_owned();
             Some(Label { span: Span::new(range.start, range.end), text, primary: number == 0 })
         };
         found.labels = flaw.steps().into_iter().enumerate().filter_map(label).collect();
@@ -142,7 +137,7 @@ fn proven(source: &Source, foreign: &Foreign, format: Format) -> Result<File, Fa
     };
     if mscclpp::is_mscclpp(&source.text) {
         let plan = mscclpp::read(&source.text)
-            .map_err(|error| Failure::Call(format!("`{}` is no plan of MSCCL++: {error}", source.name)))?;
+            .map_err(|error| Failure::Call(format!("`{}` is not an MSCCL++ plan: {error}", source.name)))?;
         let proof = mscclpp::prove(&plan, foreign.collective).map_err(|flaw| wrong(flaw, &|_| None))?;
         let blocks = plan.gpus.iter().map(|gpu| gpu.threadblocks.len()).sum();
         return Ok(File { proof, blocks, per_chunk: None });
@@ -156,7 +151,7 @@ fn proven(source: &Source, foreign: &Foreign, format: Format) -> Result<File, Fa
     Ok(File { proof, blocks, per_chunk: Some(program.protocol.slots()) })
 }
 
-/// Checks a folder of traces and says what was shown.
+/// Checks a folder of traces and prints the result.
 pub(super) fn prove_traces(folder: &str, foreign: &Foreign, output: Output) -> Result<(), Failure> {
     let files = input::numbered(Path::new(folder))?;
     // There is no text that a finding could point into.
@@ -170,12 +165,14 @@ pub(super) fn prove_traces(folder: &str, foreign: &Foreign, output: Output) -> R
     match output.format {
         Format::Text => {
             let heard = match kind {
-                Some(kind) => format!("each rank hears of all that {kind} needs; that it gets the right data"),
-                None => "what is sent, and to what end,".to_owned(),
+                Some(kind) => format!(
+                    "each rank hears from all ranks that {kind} needs; traces carry no data, so contents are not checked"
+                ),
+                None => "traces carry no data, so contents are not checked".to_owned(),
             };
             input::print(&format!(
-                "matched  {} nodes of {} ranks send {sent} messages, all received, and nothing waits for ever\n         \
-                 {heard} is not in such files\n",
+                "matched  {} nodes of {} ranks send {sent} messages; all are received, no deadlock\n         \
+                 {heard}\n",
                 nodes().count(),
                 messages.ranks.len(),
             ))
@@ -191,7 +188,7 @@ pub(super) fn prove_traces(folder: &str, foreign: &Foreign, output: Output) -> R
     }
 }
 
-/// A proven file as a schedule on a mesh of its ranks.
+/// Converts a proven file to a schedule on a mesh of its ranks.
 pub(super) fn schedule(source: &Source, foreign: &Foreign, format: Format) -> Result<Schedule, Failure> {
     let File { proof, .. } = proven(source, foreign, format)?;
     let mesh = foreign.mesh(usize::try_from(proof.shape.ranks).unwrap_or(usize::MAX))?;
@@ -199,25 +196,25 @@ pub(super) fn schedule(source: &Source, foreign: &Foreign, format: Format) -> Re
 }
 
 impl Foreign {
-    /// How long a chunk is.
+    /// Elements of a chunk.
     fn elements(&self, shape: Shape) -> Result<u64, Failure> {
         let chunks = shape.input.max(shape.output).max(1);
         let least = chunks.saturating_mul(DType::F32.size());
         match self.bytes / least {
             0 => Err(Failure::Call(format!(
-                "`--bytes {}` is too few: one f32 in each chunk of a buffer takes {least} bytes",
+                "`--bytes {}` is too small: one f32 per chunk of a buffer takes {least} bytes",
                 self.bytes
             ))),
             elements => Ok(elements),
         }
     }
 
-    /// A device for each rank.
+    /// A mesh with one device per rank.
     fn mesh(&self, ranks: usize) -> Result<Mesh, Failure> {
         let mesh = self.written_mesh(ranks)?;
         match mesh.device_count() {
             count if count == ranks => Ok(mesh),
-            count => Err(Failure::Call(format!("the file has {ranks} ranks, and the mesh {count} devices"))),
+            count => Err(Failure::Call(format!("the file has {ranks} ranks, but the mesh has {count} devices"))),
         }
     }
 
@@ -231,6 +228,6 @@ impl Foreign {
         let (program, found) = compiler::check(&format!("mesh {{{body}}}\nA: f32[1]\nB = relu(A)\n"));
         let error = || found.iter().find(|found| found.severity == Severity::Error);
         let wrong = || error().map_or_else(String::new, |found| format!(": {}", found.message));
-        program.map(|program| program.mesh).ok_or_else(|| Failure::Call(format!("`{text}` is no mesh{}", wrong())))
+        program.map(|program| program.mesh).ok_or_else(|| Failure::Call(format!("`{text}` is not a mesh{}", wrong())))
     }
 }

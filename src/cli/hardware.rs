@@ -9,13 +9,13 @@ use serde::Serialize;
 
 #[derive(Debug, Args)]
 pub(super) struct Hardware {
-    /// The profile to print; without it all are listed
+    /// The profile to print; by default all are listed
     name: Option<String>,
     #[command(flatten)]
     output: Output,
 }
 
-/// `shardc.hardware/1`
+/// JSON document `shardc.hardware/1`.
 #[derive(Serialize)]
 struct Document {
     schema: &'static str,
@@ -38,16 +38,16 @@ impl Hardware {
     }
 }
 
-/// The figures that decide most plans, a line for each profile.
+/// Formats the table of profiles: peak rates, memory and links.
 fn list() -> String {
     let mut table = Table::new();
     table.load_style(comfy_table::presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
-    table.set_header(["name", "bf16 operations/s", "memory", "memory/s", "link/s one way", "figures", "rings"]);
+    table.set_header(["name", "bf16 FLOP/s", "memory", "memory/s", "link/s one way", "source", "rings"]);
     for hardware in topology::Hardware::names().filter_map(topology::Hardware::named) {
         let [memory, link] =
             [hardware.hbm_bandwidth, hardware.network.one_way].map(|rate| Bytes(rate.per_second()).to_string());
         let figures = |hardware: &topology::Hardware| match hardware.network.measured.is_empty() {
-            true => "by data sheet",
+            true => "data sheet",
             false => "measured",
         };
         let flops = format!("{:.3e}", hardware.bf16_flops.per_second() as f64);
@@ -66,8 +66,8 @@ fn list() -> String {
 
 fn rings(rule: WiringRule) -> String {
     match rule {
-        WiringRule::Always(wiring) => format!("none, every axis is a {wiring}"),
+        WiringRule::Always(wiring) => format!("none (every axis is a {wiring})"),
         WiringRule::RingOfSize(size) => format!("axes of {size}"),
-        WiringRule::RingsOfMultiple(size) => format!("if all axes are multiples of {size}"),
+        WiringRule::RingsOfMultiple(size) => format!("all axes, if multiples of {size}"),
     }
 }

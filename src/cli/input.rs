@@ -1,66 +1,127 @@
-//! Files in, text out.
+//! Reading sources and printing results.
 
 use super::render::{self, RenderOptions};
-use super::{Failure, Format, terminal};
+use super::{Failure, Format, sources, terminal};
 use crate::amount;
 use crate::compiler::{self, Options, Spelling};
 use crate::diag::{Diagnostics, Severity};
 use crate::escape;
+use crate::export::{msccl, mscclpp};
 use crate::picture::terminal::Paint;
 use crate::program::Program;
 use crate::report::document;
+use crate::schedule::is_schedule;
 use crate::topology;
 use anstream::AutoStream;
 use std::io::{Read, Write};
 use std::path::Path;
+use std::time::Instant;
 
-/// The most bytes of a source that are read; the parser refuses less than that with a better message.
+/// Upper limit on the bytes of a source. The parser's own limit is lower and has a better message.
 const MOST_BYTES: u64 = 64 << 20;
 
-/// A source text with the name to call it by.
+/// A source text and its display name.
 pub(super) struct Source {
     pub(super) name: String,
     pub(super) text: String,
-    /// Sizes of dims that take the place of the written ones.
+    /// Sizes that override the written ones.
     sizes: Vec<(String, u64)>,
     spelling: Spelling,
 }
 
 impl Source {
-    /// What has a name and no text.
+    /// A source with a name and empty text.
     pub(super) fn nowhere(name: &str) -> Source {
-        Source { name: name.to_owned(), text: String::new(), sizes: Vec::new(), spelling: Spelling::Exact }
+        Source::of(name, String::new())
     }
 
-    /// The source with sizes of dims given from outside.
+    /// A source with a name and a text.
+    pub(super) fn of(name: &str, text: String) -> Source {
+        Source { name: name.to_owned(), text, sizes: Vec::new(), spelling: Spelling::Exact }
+    }
+
+    /// Sets the sizes that override the written ones.
     pub(super) fn with(self, sizes: &[(String, u64)]) -> Source {
         Source { sizes: sizes.to_vec(), ..self }
     }
 
-    /// The source, read leniently if that is asked for.
+    /// Sets lenient parsing.
     pub(super) fn leniently(self, lenient: bool) -> Source {
         Source { spelling: if lenient { Spelling::Lenient } else { Spelling::Exact }, ..self }
     }
 
-    /// The program, if it is one, and what was found.
+    /// The title in exported files: the path as given, or the file name of an absolute path.
+    pub(super) fn title(&self) -> &str {
+        let path = Path::new(&self.name);
+        match path.file_name().and_then(|name| name.to_str()) {
+            Some(name) if path.is_absolute() => name,
+            _ => &self.name,
+        }
+    }
+
+    /// Checks the program; returns it, if it is valid, and the diagnostics.
     pub(super) fn check(&self) -> Result<(Option<Program>, Diagnostics), Failure> {
+        if let Some(kind) = other_kind(&self.name, &self.text) {
+            return Err(Failure::Call(format!("`{}` is {kind}", escape::line(&self.name))));
+        }
         compiler::check_with(&self.text, &self.sizes, self.spelling)
             .map_err(|error| Failure::Call(format!("`--set`: {error} (in `{}`)", self.name)))
     }
 
-    /// Whether only what is written communicates.
+    /// Checks that only written collectives and moves communicate.
     pub(super) fn check_strict(&self, program: &Program, options: &Options) -> Result<(), Diagnostics> {
         compiler::check_strict(&self.text, &self.sizes, self.spelling, program, options)
     }
 }
 
-/// `B=16`
-pub(super) fn size(text: &str) -> Result<(String, u64), String> {
-    let (name, size) = text.split_once('=').ok_or("write a dim and its size: `B=16`")?;
-    Ok((name.trim().to_owned(), number(size)?))
+/// Whether a text is an MSCCL or MSCCL++ file.
+pub(super) fn is_foreign(text: &str) -> bool {
+    msccl::is_msccl(text) || mscclpp::is_mscclpp(text)
 }
 
-/// `16`, `4k`, `1M`
+/// Names the kind of a file that is not a program, and the commands for it.
+fn other_kind(name: &str, text: &str) -> Option<String> {
+    let start = text.trim_start();
+    if is_foreign(text) {
+        return Some("an MSCCL or MSCCL++ file; use `shardc prove`, `time` or `run`".to_owned());
+    }
+    if start.starts_with("# snapshot of `") {
+        return Some("a snapshot; `shardc snapshot` compares programs with their snapshots".to_owned());
+    }
+    if start.starts_with('{') && serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok() {
+        let schema = text.split_once("\"schema\"").and_then(|(_, rest)| rest.split('"').nth(1));
+        let schema = schema.map(|schema| format!(" (`{}`)", escape::line(schema))).unwrap_or_default();
+        return Some(format!("JSON{schema}, not a program; `shardc init` writes an example program"));
+    }
+    if !start.starts_with('{') && is_schedule(text) {
+        return Some("a schedule, the output of `shardc compile`; use `shardc run`, `time` or `prove`".to_owned());
+    }
+    if start.starts_with("module @") || start.starts_with("module {") || start.starts_with("HloModule") {
+        return Some("a module of XLA; use `shardc import` for StableHLO, `shardc audit` for compiled HLO".to_owned());
+    }
+    if start.starts_with('<') {
+        return Some("XML, not a program; `shardc init` writes an example program".to_owned());
+    }
+    Path::new(name).extension().is_some_and(|extension| extension == "py").then(|| {
+        "a Python file; lower the function, `jax.jit(f).lower(..).as_text()`, and use `shardc import`".to_owned()
+    })
+}
+
+/// Parses `B=16`.
+pub(super) fn size(text: &str) -> Result<(String, u64), String> {
+    let expected = || match text.split_once(':') {
+        Some((name, size)) => format!("write `{}={}`", name.trim(), size.trim()),
+        None => "expected a name and a size, such as `B=16`".to_owned(),
+    };
+    let (name, size) = text.split_once('=').ok_or_else(expected)?;
+    match number(size) {
+        Ok(0) => Err("sizes are 1 or more".to_owned()),
+        Err(why) if size.contains(',') => Err(format!("{why}; `shardc sweep` takes several sizes")),
+        size => Ok((name.trim().to_owned(), size?)),
+    }
+}
+
+/// Parses `16`, `4k` or `1M`.
 pub(super) fn number(text: &str) -> Result<u64, String> {
     let text = text.trim();
     let (digits, times) = match text.strip_suffix('k').map(|digits| (digits, 1 << 10)) {
@@ -71,14 +132,14 @@ pub(super) fn number(text: &str) -> Result<u64, String> {
     size.ok_or_else(|| format!("`{text}` is not a size"))
 }
 
-/// `0`, `500ns`, in picoseconds.
+/// Parses `0` or `500ns`; returns picoseconds.
 pub(super) fn latency(text: &str) -> Result<u64, String> {
     let picoseconds = if text == "0" { Some(0) } else { amount::read(text, &amount::TIME) };
     let picoseconds = picoseconds.and_then(|time| u64::try_from(time).ok());
-    picoseconds.ok_or_else(|| "write a time with its unit, such as `500ns` or `1us`, or `0`".to_owned())
+    picoseconds.ok_or_else(|| "expected `0` or a time with a unit, such as `500ns` or `1us`".to_owned())
 }
 
-/// Reads a file, or standard input for `-`. Pipes and devices that are named are read to their end.
+/// Reads a file, or standard input for `-`. Pipes and devices are read to their end.
 pub(super) fn source(path: &str) -> Result<Source, Failure> {
     if path == "-" {
         return text("<stdin>".to_owned(), bytes(Path::new(path), std::io::stdin())?);
@@ -86,9 +147,10 @@ pub(super) fn source(path: &str) -> Result<Source, Failure> {
     source_at(Path::new(path))
 }
 
-/// The same of a file, whatever its name.
+/// Reads a file, even if it is called `-`.
 pub(super) fn source_at(path: &Path) -> Result<Source, Failure> {
     let file = std::fs::File::open(path).map_err(|error| unread(path, &error))?;
+    sources::remember(path);
     text(path.to_string_lossy().into_owned(), bytes(path, file)?)
 }
 
@@ -98,7 +160,7 @@ fn text(name: String, bytes: Vec<u8>) -> Result<Source, Failure> {
     Ok(Source { name, text, sizes: Vec::new(), spelling: Spelling::Exact })
 }
 
-/// All that there is to read, if it is not too much.
+/// Reads to the end, up to [`MOST_BYTES`].
 fn bytes(path: &Path, from: impl Read) -> Result<Vec<u8>, Failure> {
     let mut bytes = Vec::new();
     from.take(MOST_BYTES + 1).read_to_end(&mut bytes).map_err(|error| unread(path, &error))?;
@@ -108,15 +170,15 @@ fn bytes(path: &Path, from: impl Read) -> Result<Vec<u8>, Failure> {
     Ok(bytes)
 }
 
-/// The content of a file that was found and not named: a pipe or a device would be waited for in vain.
+/// Reads a file that was found in a folder. Pipes and devices are refused, since reading them could block.
 fn bytes_of_regular(path: &Path) -> Result<Vec<u8>, Failure> {
     if !std::fs::metadata(path).map_err(|error| unread(path, &error))?.is_file() {
-        return Err(Failure::Call(format!("cannot read `{}`: it is no regular file", shown(path))));
+        return Err(Failure::Call(format!("cannot read `{}`: not a regular file", shown(path))));
     }
     bytes(path, std::fs::File::open(path).map_err(|error| unread(path, &error))?)
 }
 
-/// The text of a file that was found and not named, if it is there; one that is no text is empty.
+/// Reads the text of a file if it exists; a file that is not UTF-8 counts as empty.
 pub(super) fn text_beside(path: &Path) -> Result<Option<String>, Failure> {
     match std::fs::metadata(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
@@ -124,19 +186,23 @@ pub(super) fn text_beside(path: &Path) -> Result<Option<String>, Failure> {
     }
 }
 
-/// Why a file could not be read.
+/// The failure `cannot read ..`.
 pub(super) fn unread(path: &Path, error: &std::io::Error) -> Failure {
+    if error.kind() == std::io::ErrorKind::IsADirectory {
+        let help = "this command takes one file; `shardc check` and `shardc fmt` take folders";
+        return Failure::Call(format!("cannot read `{}`: it is a folder; {help}", shown(path)));
+    }
     Failure::Call(format!("cannot read `{}`: {error}", shown(path)))
 }
 
-/// A profile by name, or from a TOML file.
+/// Loads a hardware profile by name or from a TOML file.
 pub(super) fn hardware(name: &str) -> Result<topology::Hardware, Failure> {
     if let Some(hardware) = topology::Hardware::named(name) {
         return Ok(hardware);
     }
     if Path::new(name).extension().is_none_or(|extension| extension != "toml") {
         let help = topology::Hardware::unknown(name);
-        return Err(Failure::Call(format!("no hardware is called `{name}`; {help}")));
+        return Err(Failure::Call(format!("unknown hardware `{name}`; {help}")));
     }
     let file = source(name)?;
     topology::Hardware::from_toml(&file.text).map_err(|error| {
@@ -145,7 +211,7 @@ pub(super) fn hardware(name: &str) -> Result<topology::Hardware, Failure> {
     })
 }
 
-/// Checks a source and says what was found; text goes to standard error.
+/// Checks a source and prints its diagnostics to standard error.
 pub(super) fn checked(source: &Source, options: &Options, format: Format) -> Result<(Program, Diagnostics), Failure> {
     let (program, diagnostics) = quietly(source, options, format)?;
     match format {
@@ -155,9 +221,18 @@ pub(super) fn checked(source: &Source, options: &Options, format: Format) -> Res
     Ok((program, diagnostics))
 }
 
-/// Checks a source and says what is wrong; of a right one nothing is said.
+/// Checks a source; prints diagnostics only if it is invalid.
 pub(super) fn quietly(source: &Source, options: &Options, format: Format) -> Result<(Program, Diagnostics), Failure> {
+    let start = Instant::now();
     let (program, mut diagnostics) = source.check()?;
+    // What was found about the program's own hardware is not about another one.
+    if options.hardware.is_some() {
+        diagnostics.retain(|found| !["default-hardware", "network-too-small"].contains(&found.code.as_str()));
+        let topology = program.as_ref().and_then(|program| compiler::machine(program, options).ok());
+        let mesh = compiler::mesh_of(&crate::syntax::parse(&source.text).0);
+        diagnostics.extend(topology.map(|topology| compiler::oversized(mesh, &topology)).unwrap_or_default());
+    }
+    took("checked", start);
     let strict = program.as_ref().filter(|_| options.strict).map(|program| source.check_strict(program, options));
     if let Some(Err(found)) = strict {
         diagnostics.extend(found);
@@ -166,7 +241,7 @@ pub(super) fn quietly(source: &Source, options: &Options, format: Format) -> Res
     program.map(|program| (program, diagnostics.clone())).ok_or_else(|| fault(source, &diagnostics, format))
 }
 
-/// Says what is wrong with a program.
+/// Prints the diagnostics of an invalid program.
 pub(super) fn fault(source: &Source, diagnostics: &Diagnostics, format: Format) -> Failure {
     match format {
         Format::Text => {
@@ -181,7 +256,7 @@ pub(super) fn fault(source: &Source, diagnostics: &Diagnostics, format: Format) 
     Failure::Program
 }
 
-/// Tells which expectations do not hold, after the report; in JSON they are in its document.
+/// Prints failed expectations after the report; JSON has them in its document.
 pub(super) fn judged(source: &Source, breaches: &Diagnostics, format: Format) -> Result<(), Failure> {
     if breaches.is_empty() {
         return Ok(());
@@ -196,12 +271,12 @@ pub(super) fn judged(source: &Source, breaches: &Diagnostics, format: Format) ->
     Err(Failure::Program)
 }
 
-/// Whether standard output is a terminal that may be coloured.
+/// Whether standard output takes colours.
 pub(super) fn paint() -> Paint {
     if terminal::has_colors(&std::io::stdout()) { Paint::Color } else { Paint::Plain }
 }
 
-/// `2 errors, 1 warning`
+/// Formats `2 errors, 1 warning`.
 pub(super) fn summary(diagnostics: &Diagnostics) -> String {
     let count = |severity, word: &str| {
         let n = diagnostics.count(severity);
@@ -217,10 +292,21 @@ pub(super) fn say(text: &str) {
     std::io::stderr().write_all(escape::prose(text).as_bytes()).ok();
 }
 
-/// Diagnostics to standard error, drawn for this terminal.
+/// Prints diagnostics to standard error; with `--quiet` only errors.
 pub(super) fn tell(diagnostics: &Diagnostics, source: &Source) {
+    let errors;
+    let diagnostics = if terminal::is_quiet() {
+        errors = {
+            let mut found = diagnostics.clone();
+            found.retain(|found| found.severity == Severity::Error);
+            found
+        };
+        &errors
+    } else {
+        diagnostics
+    };
     let color = terminal::has_colors(&std::io::stderr());
-    let options = RenderOptions { color, ..RenderOptions::default() };
+    let options = RenderOptions { color, width: terminal::error_width(), ..RenderOptions::default() };
     let text = render::render(diagnostics, &source.name, &source.text, options);
     match color {
         true => drop(AutoStream::always(std::io::stderr()).write_all(escape::painted(&text).as_bytes())),
@@ -228,12 +314,19 @@ pub(super) fn tell(diagnostics: &Diagnostics, source: &Source) {
     }
 }
 
-/// Words for people to standard output. A reader that has gone away ends the command quietly.
+/// Prints how long a stage took, with `--verbose`.
+pub(super) fn took(stage: &str, start: Instant) {
+    if terminal::is_verbose() {
+        say(&format!("{stage} in {:.3} s\n", start.elapsed().as_secs_f64()));
+    }
+}
+
+/// Prints text to standard output. A closed pipe is ignored.
 pub(super) fn print(text: &str) -> Result<(), Failure> {
     put(&escape::prose(text))
 }
 
-/// The same of words with colours, if this terminal takes them.
+/// Prints text with colours if the terminal takes them.
 pub(super) fn print_painted(text: &str) -> Result<(), Failure> {
     match paint() {
         Paint::Color => written(AutoStream::always(std::io::stdout().lock()), &escape::painted(text)),
@@ -241,7 +334,7 @@ pub(super) fn print_painted(text: &str) -> Result<(), Failure> {
     }
 }
 
-/// A document to standard output, as it is.
+/// Writes a document to standard output without escaping.
 pub(super) fn put(text: &str) -> Result<(), Failure> {
     written(std::io::stdout().lock(), text)
 }
@@ -256,23 +349,23 @@ fn written(mut out: impl Write, text: &str) -> Result<(), Failure> {
     }
 }
 
-/// One JSON document on a line.
+/// Prints a JSON document on one line.
 pub(super) fn print_json(document: &impl serde::Serialize) -> Result<(), Failure> {
     put(&format!("{}\n", json(document)?))
 }
 
-/// A document as JSON on one line.
+/// Serializes a document as JSON on one line.
 pub(super) fn json(document: &impl serde::Serialize) -> Result<String, Failure> {
     let json = serde_json::to_string(document).map_err(|error| Failure::Call(error.to_string()))?;
     Ok(escape::json(&json).into_owned())
 }
 
-/// A path as messages show it, on one line.
+/// Formats a path for a message, on one line.
 pub(super) fn shown(path: &Path) -> String {
     escape::line(&path.to_string_lossy()).into_owned()
 }
 
-/// The files of a folder whose names end in `.0.et`, `.1.et`, .., by that number.
+/// Reads the files of a folder whose names end in `.0.et`, `.1.et`, .., in that order.
 pub(super) fn numbered(path: &Path) -> Result<Vec<Vec<u8>>, Failure> {
     let call = |error: std::io::Error| unread(path, &error);
     let mut found = std::collections::BTreeMap::new();
@@ -282,12 +375,12 @@ pub(super) fn numbered(path: &Path) -> Result<Vec<Vec<u8>>, Failure> {
         let Some(rest) = name.strip_suffix(".et") else { continue };
         let Some(rank) = rest.rsplit('.').next().and_then(|rank| rank.parse::<u32>().ok()) else { continue };
         if found.insert(rank, bytes_of_regular(&file)?).is_some() {
-            return Err(Failure::Call(format!("`{}` has two files of rank {rank}", shown(path))));
+            return Err(Failure::Call(format!("`{}` has two files for rank {rank}", shown(path))));
         }
     }
     if found.is_empty() || !found.keys().copied().eq(0..u32::try_from(found.len()).unwrap_or(u32::MAX)) {
-        let wanted = "a file for each rank, `NAME.0.et`, `NAME.1.et`, ..";
-        return Err(Failure::Call(format!("`{}` is no folder of traces: it should have {wanted}", shown(path))));
+        let wanted = "one file per rank, `NAME.0.et`, `NAME.1.et`, ..";
+        return Err(Failure::Call(format!("`{}` is not a folder of traces; expected {wanted}", shown(path))));
     }
     Ok(found.into_values().collect())
 }

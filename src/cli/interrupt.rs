@@ -16,30 +16,30 @@ fn temporaries() -> MutexGuard<'static, Vec<PathBuf>> {
     TEMPORARIES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A file or a folder of a random name that is removed unless it is [committed](Temporary::commit).
+/// A file or folder with a random name, removed unless [committed](Temporary::commit).
 pub(super) struct Temporary {
     path: PathBuf,
-    /// None once it is committed.
-    made: Option<Made>,
+    /// `None` once committed.
+    made: Option<Entry>,
 }
 
-enum Made {
+enum Entry {
     File(NamedTempFile),
     Folder(TempDir),
 }
 
 impl Temporary {
-    /// A new file in this folder. Its permissions are those of any new file.
+    /// Creates a file in this folder, with default permissions.
     pub(super) fn file(folder: &Path) -> io::Result<Temporary> {
-        Temporary::made(0o666, |builder| Ok(Made::File(builder.tempfile_in(folder)?)))
+        Temporary::made(0o666, |builder| Ok(Entry::File(builder.tempfile_in(folder)?)))
     }
 
-    /// A new folder in this folder.
+    /// Creates a folder in this folder.
     pub(super) fn folder(folder: &Path) -> io::Result<Temporary> {
-        Temporary::made(0o777, |builder| Ok(Made::Folder(builder.tempdir_in(folder)?)))
+        Temporary::made(0o777, |builder| Ok(Entry::Folder(builder.tempdir_in(folder)?)))
     }
 
-    fn made(mode: u32, make: impl FnOnce(&Builder<'_, '_>) -> io::Result<Made>) -> io::Result<Temporary> {
+    fn made(mode: u32, make: impl FnOnce(&Builder<'_, '_>) -> io::Result<Entry>) -> io::Result<Temporary> {
         signals::watch()?;
         let mut builder = Builder::new();
         builder.prefix(".shardc-").suffix(".tmp");
@@ -53,40 +53,40 @@ impl Temporary {
         let mut temporaries = temporaries();
         let made = make(&builder)?;
         let path = match &made {
-            Made::File(file) => file.path().to_owned(),
-            Made::Folder(folder) => folder.path().to_owned(),
+            Entry::File(file) => file.path().to_owned(),
+            Entry::Folder(folder) => folder.path().to_owned(),
         };
         temporaries.push(path.clone());
         Ok(Temporary { path, made: Some(made) })
     }
 
-    /// Where it is.
+    /// Its path.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The file that it is.
+    /// Its open file.
     pub(super) fn as_file_mut(&mut self) -> io::Result<&mut File> {
         match &mut self.made {
-            Some(Made::File(file)) => Ok(file.as_file_mut()),
-            Some(Made::Folder(_)) | None => Err(io::Error::from(io::ErrorKind::IsADirectory)),
+            Some(Entry::File(file)) => Ok(file.as_file_mut()),
+            Some(Entry::Folder(_)) | None => Err(io::Error::from(io::ErrorKind::IsADirectory)),
         }
     }
 
-    /// Renames it. A file takes the place of another, a folder that of an empty one.
+    /// Renames it. A file replaces a file, a folder replaces an empty folder.
     pub(super) fn commit(mut self, path: &Path) -> io::Result<()> {
         let mut temporaries = temporaries();
         match self.made.take() {
-            Some(Made::File(file)) => {
+            Some(Entry::File(file)) => {
                 if let Err(error) = file.persist(path) {
-                    self.made = Some(Made::File(error.file));
+                    self.made = Some(Entry::File(error.file));
                     return Err(error.error);
                 }
             }
-            Some(Made::Folder(folder)) => match std::fs::rename(&self.path, path) {
+            Some(Entry::Folder(folder)) => match std::fs::rename(&self.path, path) {
                 Ok(()) => drop(folder.keep()),
                 Err(error) => {
-                    self.made = Some(Made::Folder(folder));
+                    self.made = Some(Entry::Folder(folder));
                     return Err(error);
                 }
             },
@@ -107,7 +107,7 @@ impl Drop for Temporary {
     }
 }
 
-/// Ends the process from any thread, with no temporary left behind.
+/// Ends the process from any thread, after removing temporary files.
 pub(super) fn exit(code: i32) -> ! {
     let temporaries = temporaries();
     temporaries.iter().for_each(|path| remove(path));
@@ -132,7 +132,7 @@ mod signals {
     use std::sync::atomic::AtomicBool;
     use std::sync::{Arc, Mutex, PoisonError};
 
-    /// Begins to wait for signals that end the process, once.
+    /// Starts the thread that waits for signals, once.
     pub(super) fn watch() -> io::Result<()> {
         static WATCHED: Mutex<bool> = Mutex::new(false);
         let mut watched = WATCHED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -158,8 +158,8 @@ mod signals {
         Ok(())
     }
 
-    /// The signals that the process was started to ignore, as by `nohup`, a bit for each; they stay ignored. None where
-    /// the system does not tell.
+    /// The signals that the process was started to ignore, as by `nohup`, as a bit mask; they stay ignored. `None` if the
+    /// system does not report them.
     fn ignored() -> u64 {
         let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
         let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
@@ -169,7 +169,7 @@ mod signals {
 
 #[cfg(not(unix))]
 mod signals {
-    /// Only Unix has signals; elsewhere an interrupted command leaves its temporaries.
+    /// Does nothing: only Unix has signals. Elsewhere an interrupted command leaves its temporary files.
     pub(super) fn watch() -> std::io::Result<()> {
         Ok(())
     }

@@ -1,11 +1,13 @@
-//! The command line: arguments, files, colour and exit codes. Nothing else in the crate meets the outside.
+//! The command line: arguments, defaults, files, colours and exit codes. All input and output of the crate happens here.
 
 mod arrays;
+mod audit;
 mod calibrate;
 mod check;
 mod compile;
 mod completions;
 mod computed;
+mod defaults;
 mod diff;
 mod effort;
 mod engine;
@@ -13,8 +15,11 @@ mod explain;
 mod export;
 mod files;
 mod fmt;
+mod folders;
 mod foreign;
 mod hardware;
+mod import;
+mod init;
 mod input;
 mod interrupt;
 mod pictures;
@@ -32,8 +37,11 @@ mod run;
 mod schedule;
 mod show;
 mod snapshot;
+mod sources;
 mod sweep;
 mod terminal;
+mod tune;
+mod watch;
 
 use crate::compiler::{Options, Overlapping, Resharding};
 use crate::costs::CostModel;
@@ -44,8 +52,8 @@ use std::process::ExitCode;
 
 /// A compiler for the sharding notation of "How To Scale Your Model".
 ///
-/// It checks the layouts of a `.shard` program, picks the cheapest communication, lowers it to operations that it
-/// proves right, runs them on a simulated mesh and tells the time.
+/// It checks the layouts of a `.shard` program, chooses the cheapest communication, lowers it to device operations,
+/// proves them correct, runs them on a simulated mesh and reports the time.
 #[derive(Debug, Parser)]
 #[command(name = "shardc", version, max_term_width = 100)]
 struct Cli {
@@ -57,85 +65,93 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Tell all errors and warnings
+    /// Write a first program and a file of defaults
+    Init(init::Init),
+    /// Check programs and report errors and warnings
     Check(check::Check),
-    /// Rewrite programs in their canonical spelling, comments kept
+    /// Convert a JAX model, as StableHLO text, to a program
+    Import(import::Import),
+    /// Format programs in place; comments are kept
     Fmt(fmt::Fmt),
-    /// Tell what moves, what it costs, and what was not chosen
+    /// Show communication, its cost, and the alternatives
     Plan(plan::Plan),
-    /// Draw arrays as the blocks that devices hold
+    /// Draw arrays as the shards that devices hold
     Show(show::Show),
-    /// Print what a stage makes of a program
+    /// Print the program, the plan or the schedule
     Compile(compile::Compile),
-    /// Write a page that shows everything: layouts, plan, schedule, links, timeline and the collectives to step through
+    /// Write an HTML report: layouts, plan, schedule, links, timeline, and each collective step by step
     Report(report::Report),
-    /// Write a picture, a graph or a trace
+    /// Export to other tools: SVG, Graphviz, Mermaid, Perfetto, JAX, StableHLO, MSCCL, MSCCL++, GOAL, Chakra
     Export(export::Export),
-    /// Prove, compute, compare with the dense result, and tell the time
+    /// Prove, simulate and time a program, and compare its result with the dense computation
     Run(run::Run),
-    /// Prove and tell the time only; for any size
+    /// Prove and time a program without computing it (any size)
     Time(run::Time),
-    /// Plan a program at many sizes, meshes and machines, and tell which is best
+    /// Plan a program at many sizes, meshes and machines, and mark the best
     Sweep(sweep::Sweep),
-    /// Tell what is different between the plans of two programs
+    /// Find the fastest mesh and layouts for a number of devices
+    Tune(tune::Tune),
+    /// Compare the plans of two programs
     Diff(diff::Diff),
-    /// Keep what programs are lowered to beside them, and tell what has changed
+    /// Compare what a module partitioned by XLA communicates with the plan of its program
+    Audit(audit::Audit),
+    /// Write plan snapshots next to programs and report changes
     Snapshot(snapshot::Snapshot),
-    /// Prove a schedule that is given, such as one written by hand
+    /// Prove a schedule, an MSCCL or MSCCL++ file, or a folder of traces
     Prove(schedule::Prove),
-    /// List the hardware profiles, or print one as a file to start from
+    /// List the hardware profiles, or print one as TOML
     Hardware(hardware::Hardware),
-    /// Measure the machine that this runs on, and write a hardware profile of it
+    /// Measure this machine, or fit a table of measurements, and write a hardware profile
     Calibrate(calibrate::Calibrate),
-    /// Tell what the code of an error means, with a wrong and a right program; or list all codes
+    /// Explain a diagnostic code with an example, or list all codes
     Explain(explain::Explain),
-    /// Print completions for a shell
+    /// Print a shell completion script
     Completions(completions::Completions),
-    /// Print a page of the manual, as `man` reads it
+    /// Print a manual page in roff
     Man(completions::Man),
 }
 
-/// How results are printed.
+/// Output format.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 enum Format {
-    /// For people
+    /// Human-readable text
     #[default]
     Text,
-    /// One document a line, with a `schema` field
+    /// One JSON document per line, with a `schema` field
     Json,
 }
 
-/// What every command that plans can be told.
+/// Options of every command that plans.
 #[derive(Debug, Args)]
 struct Common {
-    /// Instead of the hardware that the program names: a profile's name, or a TOML file
+    /// Override the program's hardware: a profile name or a TOML file
     #[arg(long, value_name = "NAME|FILE.toml")]
     hardware: Option<String>,
-    /// The least time of a hop on all networks, such as `0` or `500ns`: at 0 only bytes and operations count
+    /// Override the latency of a hop on all networks, such as `500ns`; with `0` only bytes and operations count
     #[arg(long, value_name = "TIME", value_parser = input::latency)]
     latency: Option<u64>,
-    /// What moves cost while planning: simulated, by the book's closed forms, or in bytes
+    /// Cost model of the planner
     #[arg(long, value_enum, default_value_t)]
     costs: CostModel,
-    /// Leave each AllGather one operation instead of spelling it out
+    /// Keep each AllGather as one operation instead of lowering it to messages
     #[arg(long)]
     keep_allgather: bool,
-    /// Copies of a sum of floats are equal to the last bit: every device adds in the same order
+    /// Make replicas of floating-point sums bitwise equal: every device adds in the same order
     #[arg(long)]
     bitwise: bool,
-    /// Whether steps are done in pieces and in another order, so that links carry some while devices compute others
+    /// Overlap communication with computation by splitting and reordering steps
     #[arg(long, value_enum, default_value_t)]
     overlap: Overlapping,
-    /// How a value goes from one layout to another, where no collective is written
+    /// How arrays are resharded where no collective is written
     #[arg(long, value_enum, default_value_t)]
     reshard: Resharding,
-    /// Compute products as they are written: in that order, as often, and where they stand
+    /// Do not reorder, share or hoist products
     #[arg(long)]
     as_written: bool,
-    /// Only collectives and moves that are written may communicate
+    /// Forbid communication other than written collectives and moves
     #[arg(long)]
     strict: bool,
-    /// Read LaTeX and subscripts without `_` as well, and tell the strict spelling
+    /// Accept LaTeX and subscripts without `_`, and print the strict spelling
     #[arg(long)]
     lenient: bool,
     #[command(flatten)]
@@ -146,23 +162,23 @@ struct Common {
     output: Output,
 }
 
-/// Sizes of dims and axes, given from outside.
+/// Sizes of dims and axes that override the program's.
 #[derive(Clone, Debug, Args)]
 struct Sizes {
-    /// Another size for a dim of the program or an axis of its mesh
+    /// Override the size of a dim or a mesh axis
     #[arg(long, value_name = "NAME=SIZE", value_parser = input::size)]
     set: Vec<(String, u64)>,
 }
 
 #[derive(Clone, Copy, Debug, Args)]
 struct Output {
-    /// How to print
+    /// Output format
     #[arg(long, value_enum, default_value_t)]
     format: Format,
 }
 
 impl Common {
-    /// A source with the sizes that are given, read as is asked for.
+    /// Applies `--set` and `--lenient` to a source.
     fn read(&self, source: input::Source) -> input::Source {
         source.with(&self.sizes.set).leniently(self.lenient)
     }
@@ -186,7 +202,7 @@ impl Common {
         })
     }
 
-    /// What is not as it is by default, as it is written.
+    /// The options that differ from their defaults, as command-line arguments.
     fn words(&self) -> String {
         let mut words = Vec::new();
         words.extend(self.hardware.iter().map(|hardware| format!("--hardware {hardware}")));
@@ -215,10 +231,10 @@ impl Common {
 }
 
 impl Common {
-    /// The options that say something of a schedule, which is given as it is.
+    /// The options that apply to a schedule file.
     ///
     /// # Errors
-    /// If others are given.
+    /// If an option that applies only to programs is given.
     fn options_of_schedule(&self) -> Result<Options, Failure> {
         let for_programs = [
             ("--set", !self.sizes.set.is_empty()),
@@ -230,7 +246,7 @@ impl Common {
             ("--costs", self.costs != CostModel::default()),
         ];
         match for_programs.into_iter().find(|(_, given)| *given) {
-            Some((option, _)) => Err(Failure::Call(format!("`{option}` is for programs, and this is a schedule"))),
+            Some((option, _)) => Err(Failure::Call(format!("`{option}` applies to programs; the input is a schedule"))),
             None => self.options(),
         }
     }
@@ -239,22 +255,22 @@ impl Common {
 /// Why a command stops early.
 #[derive(Debug)]
 enum Failure {
-    /// The program is at fault, and it has been said: exit 1.
+    /// The program is wrong; already reported. Exit 1.
     Program,
-    /// The call is at fault, in words: exit 2.
+    /// The command line or a file is wrong; the message to print. Exit 2.
     Call(String),
-    /// Another process has said what is wrong: this exit code.
+    /// Another process has reported the failure; exit with its code.
     #[cfg_attr(not(feature = "mpi"), expect(dead_code, reason = "there are no other processes"))]
-    Told(u8),
+    Reported(u8),
 }
 
 impl Failure {
-    /// How the process ends.
+    /// Exit code of the process.
     fn exit_code(&self) -> u8 {
         match self {
             Failure::Program => 1,
             Failure::Call(_) => 2,
-            Failure::Told(code) => *code,
+            Failure::Reported(code) => *code,
         }
     }
 }
@@ -265,26 +281,46 @@ impl From<std::io::Error> for Failure {
     }
 }
 
-/// Help, or what is wrong with the arguments. These come from outside, and what is said has them in it.
-fn misused(told: &clap::Error) -> ExitCode {
-    if told.use_stderr() && std::env::args_os().any(|word| word.to_string_lossy().contains(crate::escape::is_steering))
+/// Prints help or a usage error. The message contains arguments, so control characters are escaped.
+fn misused(error: &clap::Error) -> ExitCode {
+    if error.use_stderr() && std::env::args_os().any(|word| word.to_string_lossy().contains(crate::escape::is_steering))
     {
-        input::say(&told.to_string());
+        input::say(&error.to_string());
     } else {
-        told.print().ok();
+        error.print().ok();
     }
-    ExitCode::from(u8::try_from(told.exit_code()).unwrap_or(2))
+    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
 }
 
-/// Runs the command of this process.
+/// Parses the arguments and runs the command.
 pub fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
-        Ok(cli) => cli,
-        Err(told) => return misused(&told),
+    let words = match defaults::applied(std::env::args_os().collect()) {
+        Ok(words) => words,
+        Err(failure) => return ended(Err(failure)),
     };
+    let cli = match Cli::try_parse_from(&words.all) {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Only what the file adds can be wrong with a line that is right without it.
+            if let Some(file) = words.file.as_deref().filter(|_| Cli::try_parse_from(words.given()).is_ok()) {
+                input::say(&format!("error in `{}`, which adds `{}`\n", input::shown(file), words.added()));
+            }
+            return misused(&error);
+        }
+    };
+    let watches = cli.terminal.watch;
     cli.terminal.set();
-    let done = match &cli.command {
+    if let Some(file) = words.file.as_deref().filter(|_| terminal::is_verbose()) {
+        input::say(&format!("defaults of {}: {}\n", input::shown(file), words.added()));
+    }
+    ended(if watches { watch::forever(&words) } else { run(&cli.command) })
+}
+
+fn run(command: &Command) -> Result<(), Failure> {
+    match command {
+        Command::Init(init) => init.run(),
         Command::Check(check) => check.run(),
+        Command::Import(import) => import.run(),
         Command::Fmt(fmt) => fmt.run(),
         Command::Plan(plan) => plan.run(),
         Command::Show(show) => show.run(),
@@ -294,7 +330,9 @@ pub fn main() -> ExitCode {
         Command::Run(run) => run.run(),
         Command::Time(time) => time.run(),
         Command::Sweep(sweep) => sweep.run(),
+        Command::Tune(tune) => tune.run(),
         Command::Diff(diff) => diff.run(),
+        Command::Audit(audit) => audit.run(),
         Command::Snapshot(snapshot) => snapshot.run(),
         Command::Prove(prove) => prove.run(),
         Command::Hardware(hardware) => hardware.run(),
@@ -302,7 +340,11 @@ pub fn main() -> ExitCode {
         Command::Explain(explain) => explain.run(),
         Command::Completions(completions) => completions.run(),
         Command::Man(man) => man.run(),
-    };
+    }
+}
+
+/// Prints why a command failed, and its exit code.
+fn ended(done: Result<(), Failure>) -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {

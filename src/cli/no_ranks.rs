@@ -6,14 +6,14 @@ use crate::engine::measured::{Measured, Spread};
 use crate::schedule::Schedule;
 use std::time::Duration;
 
-/// There are none.
+/// Stands in for the ranks of MPI in builds without it; has no values.
 pub(super) enum Ranks {}
 
 impl Ranks {
-    /// Says how to get some.
+    /// Fails with a hint on how to build with MPI.
     pub(super) fn start(_program: Option<&str>, _repetitions: u32, _timeout: Duration) -> Result<Ranks, Failure> {
-        let how = "build it with `cargo build --release --features mpi`, which wants Open MPI or MPICH";
-        Err(Failure::Call(format!("this `shardc` is built without MPI: {how}")))
+        let how = "build it with `cargo build --release --features mpi` (needs Open MPI or MPICH)";
+        Err(Failure::Call(format!("this `shardc` was built without MPI; {how}")))
     }
 
     pub(super) fn lead(&self, _: Data<'_>, _: impl FnOnce() -> Result<(), Failure>) -> Result<(), Failure> {

@@ -1,27 +1,29 @@
 //! Pictures below a report.
 
-use super::{Failure, input};
+use super::{Failure, input, terminal};
 use crate::compiler::Compiled;
-use crate::picture::timeline::{Scope, Timeline, step_names};
-use crate::picture::{lanes, terminal};
+use crate::picture::lanes::lanes;
+use crate::picture::terminal::blocks;
+use crate::picture::timeline::{Scope, Timeline};
+use crate::plan::Plan;
 use crate::schedule::Schedule;
 use crate::sim::clock::{self, Order};
 use crate::topology::Topology;
 use clap::Args;
 
-/// What is drawn below a report for people.
+/// Pictures drawn below a text report.
 #[derive(Clone, Copy, Debug, Default, Args)]
 pub(super) struct Pictures {
-    /// Draw the arrays as the blocks that devices hold
+    /// Draw the arrays as the shards that devices hold
     #[arg(long)]
     blocks: bool,
-    /// Draw what is busy when, a lane for each engine and each direction of links
+    /// Draw a timeline with a lane for each engine and each link direction
     #[arg(long)]
     timeline: bool,
 }
 
 impl Pictures {
-    /// What is asked for of a program, with an empty line before each picture.
+    /// Pictures of a program, each after an empty line.
     pub(super) fn of(self, compiled: &Compiled, order: Order) -> Result<String, Failure> {
         let Compiled { topology, plan, schedule, .. } = compiled;
         let mut text = String::new();
@@ -29,31 +31,37 @@ impl Pictures {
             for id in plan.own_layouts() {
                 let (name, layout) = (plan.array(id), &plan.step(id).layout);
                 text.push('\n');
-                text += &terminal::blocks(&name, layout, &plan.program.mesh, &plan.program.dims, input::paint());
+                text += &blocks(
+                    &name,
+                    layout,
+                    &plan.program.mesh,
+                    &plan.program.dims,
+                    (input::paint(), terminal::picture_width()),
+                );
             }
         }
         if self.timeline {
             text.push('\n');
-            text += &drawn(schedule, topology, step_names(plan), order)?;
+            text += &drawn(schedule, topology, Some(plan), order)?;
         }
         Ok(text)
     }
 
-    /// What is asked for of a schedule, which has no layouts but those of its inputs and outputs.
+    /// Pictures of a schedule; it has layouts only for inputs and outputs.
     pub(super) fn of_schedule(self, schedule: &Schedule, topology: &Topology, order: Order) -> Result<String, Failure> {
         if self.blocks {
-            return Err(Failure::Call("`--blocks` is for programs, and this is a schedule".to_owned()));
+            return Err(Failure::Call("`--blocks` applies to programs; the input is a schedule".to_owned()));
         }
         match self.timeline {
-            true => Ok(format!("\n{}", drawn(schedule, topology, Vec::new(), order)?)),
+            true => Ok(format!("\n{}", drawn(schedule, topology, None, order)?)),
             false => Ok(String::new()),
         }
     }
 }
 
-fn drawn(schedule: &Schedule, topology: &Topology, steps: Vec<String>, order: Order) -> Result<String, Failure> {
+fn drawn(schedule: &Schedule, topology: &Topology, plan: Option<&Plan>, order: Order) -> Result<String, Failure> {
     let (timing, record) =
         clock::run_recorded_in(schedule, topology, order).map_err(|error| Failure::Call(error.to_string()))?;
-    let timeline = Timeline::new(schedule, topology, (&timing, &record), steps, Scope::Kinds);
-    Ok(lanes::lanes(&timeline, topology.scale, input::paint()))
+    let timeline = Timeline::new(schedule, topology, (&timing, &record), plan, Scope::Kinds);
+    Ok(lanes(&timeline, topology.scale, input::paint(), terminal::picture_width()))
 }

@@ -2,7 +2,7 @@
 
 use super::input::Source;
 use super::program::Checked;
-use super::{Common, Failure, Format, Pictures, input};
+use super::{Common, Failure, Format, Pictures, input, terminal};
 use crate::compiler;
 use crate::report::why::Product;
 use crate::report::{Findings, document, text};
@@ -14,13 +14,16 @@ use itertools::Itertools;
 pub(super) struct Plan {
     /// A program; `-` is standard input
     file: String,
-    /// Tell for each collective the methods that could do it, with their times
+    /// List only the steps that communicate
+    #[arg(long)]
+    moves: bool,
+    /// List all methods of each collective with their times
     #[arg(long)]
     methods: bool,
-    /// Tell for each product what was not chosen, and what that would cost
+    /// List the alternatives of each product and their costs
     #[arg(long)]
     alternatives: bool,
-    /// Tell why the product of this name is done as it is, and of "NAME by gather(B)" why not so
+    /// Explain the choice for one product; with "NAME by gather(B)" compare it with that strategy
     #[arg(long, value_name = "NAME [by WAY]")]
     why: Option<String>,
     #[command(flatten)]
@@ -34,7 +37,10 @@ impl Plan {
         let mut checked = Checked::read(&self.file, &self.common)?;
         checked.options.alternatives = self.alternatives || self.why.is_some();
         let compiled = checked.compiled(compiler::preview)?;
-        checked.judge(&compiled, None);
+        // A question about the plan is answered whether or not the plan is as expected.
+        if self.why.is_none() {
+            checked.judge(&compiled, None);
+        }
         let (plan, topology) = (&compiled.plan, &compiled.topology);
         let mut findings = Findings::new(plan, topology);
         let why = self.why(&checked, &findings)?;
@@ -43,8 +49,9 @@ impl Plan {
         }
         match checked.format {
             Format::Text => {
+                let rows = if self.moves { text::Rows::Moves } else { text::Rows::All };
                 let body = match why.is_empty() {
-                    true => format!("{}{}", text::plan(&findings), self.hint(&findings)),
+                    true => format!("{}{}", text::plan_of(&findings, terminal::width(), rows), self.hint(&findings)),
                     false => why.iter().map(|product| product.why(&findings.totals, findings.topology)).join("\n"),
                 };
                 let methods = text::methods(&findings);
@@ -60,15 +67,15 @@ impl Plan {
         checked.judged()
     }
 
-    /// How to see what was not chosen, where there is something and it is not told.
+    /// A hint at `--alternatives`, if there are any and they are not listed.
     fn hint(&self, findings: &Findings<'_>) -> &'static str {
-        match findings.products.is_empty() || self.alternatives {
+        match findings.products.is_empty() || self.alternatives || terminal::is_quiet() {
             true => "",
-            false => "\n`--alternatives` lists what was not chosen, and `--why NAME` says why\n",
+            false => "\n`--alternatives` lists the alternatives, `--why NAME` explains a choice\n",
         }
     }
 
-    /// The products that are asked for, each with the plan of the way that is.
+    /// The products selected by `--why`, each with the plan of the requested strategy.
     fn why(&self, checked: &Checked, findings: &Findings<'_>) -> Result<Vec<Product>, Failure> {
         let Some(asked) = self.why.as_deref().map(str::trim) else { return Ok(Vec::new()) };
         let (name, way) = asked.split_once(char::is_whitespace).map_or((asked, None), |(name, way)| (name, Some(way)));
@@ -76,10 +83,10 @@ impl Plan {
             findings.products.iter().filter(|product| product.is_of(name)).cloned().collect();
         if products.is_empty() {
             let known = findings.products.iter().map(|product| &product.made).dedup().join("`, `");
-            return Err(Failure::Call(format!("no product is called `{name}`; there are `{known}`")));
+            return Err(Failure::Call(format!("no product `{name}`; products are `{known}`")));
         }
         let Some(way) = way.map(str::trim) else { return Ok(products) };
-        // Of several products in one expression those that can go that way are meant.
+        // Of several products in one expression, keep those that support this strategy.
         let program = &checked.program;
         let can = |product: &Product| program.pin_of(product.value, way).is_some();
         if products.iter().any(can) {
@@ -91,7 +98,7 @@ impl Plan {
                 let operands = findings.plan.program.value(value).definition.operands().iter();
                 let names = operands.map(|operand| findings.plan.program.name(*operand)).join(" or ");
                 let known = "`by gather(..)`, `by slice(..)` or `by reduce`";
-                Failure::Call(format!("`{name}` cannot be computed `{way}`: use {known}, of {names}"))
+                Failure::Call(format!("`{name}` cannot be computed `{way}`; use {known} with {names}"))
             })?;
             let text = program.pin_text(value, &pin);
             let mut pinned = program.clone();

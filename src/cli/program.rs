@@ -12,28 +12,29 @@ use crate::program::Program;
 use crate::report::text;
 use crate::topology::Topology;
 use crate::units::Time;
+use std::time::Instant;
 
-/// A right program, and what is asked for.
+/// A valid program and the requested options.
 pub(super) struct Checked {
     pub(super) source: Source,
     pub(super) program: Program,
     pub(super) options: Options,
-    /// What the checker says of it, and which expectations do not hold.
+    /// Diagnostics of the checker, and failed expectations.
     pub(super) diagnostics: Diagnostics,
     pub(super) format: Format,
-    /// What the plan is found to waste.
+    /// Waste found in the plan.
     wasted: Diagnostics,
     breaches: Diagnostics,
 }
 
 impl Checked {
-    /// Reads a file and checks it.
+    /// Reads and checks a file.
     pub(super) fn read(file: &str, common: &Common) -> Result<Checked, Failure> {
         let options = common.options()?;
         Checked::new(input::source(file)?, common, options)
     }
 
-    /// Checks a source, and says what was found.
+    /// Checks a source and prints its diagnostics.
     pub(super) fn new(source: Source, common: &Common, options: Options) -> Result<Checked, Failure> {
         let format = common.output.format;
         let source = common.read(source);
@@ -49,12 +50,12 @@ impl Checked {
         })
     }
 
-    /// Says why the program cannot be compiled.
+    /// Prints why the program cannot be compiled.
     pub(super) fn fault(&self, found: &Diagnostics) -> Failure {
         input::fault(&self.source, found, self.format)
     }
 
-    /// The plan of this program or of one that is made of it, and the machine as the plan speaks of it.
+    /// Plans this program, or one derived from it; returns the plan and the topology it refers to.
     pub(super) fn planned(&self, program: &Program) -> Result<(Plan, Topology), Failure> {
         let topology = compiler::machine(program, &self.options).map_err(|found| self.fault(&found))?;
         let plan = compiler::plan(program, &topology, &self.options).map_err(|found| self.fault(&found))?;
@@ -62,20 +63,23 @@ impl Checked {
         Ok((plan, topology))
     }
 
-    /// All stages, by one of the functions of the compiler that go through them.
+    /// Runs all stages with one of the compiler's functions.
     pub(super) fn compiled(
         &self,
         compile: fn(&Program, &Options) -> Result<Compiled, Diagnostics>,
     ) -> Result<Compiled, Failure> {
-        during("planning and proving", || compile(&self.program, &self.options)).map_err(|found| self.fault(&found))
+        let start = Instant::now();
+        let compiled = during("planning and proving", || compile(&self.program, &self.options));
+        input::took("planned, lowered and proven", start);
+        compiled.map_err(|found| self.fault(&found))
     }
 
-    /// The machine, for people.
+    /// Describes the machine.
     pub(super) fn machine(&self, topology: &Topology) -> String {
         text::machine(topology, self.options.assumes_hardware(&self.program))
     }
 
-    /// Finds what the plan wastes, and which expectations do not hold.
+    /// Finds waste and failed expectations.
     pub(super) fn judge(&mut self, compiled: &Compiled, makespan: Option<Time>) {
         self.breaches = expect::judge(&compiled.plan, &compiled.topology, makespan);
         self.wasted = advice::wasted(&compiled.plan);
@@ -83,7 +87,7 @@ impl Checked {
         self.diagnostics.extend(self.breaches.clone());
     }
 
-    /// Tells what is wasted and which expectations do not hold, after the report.
+    /// Prints waste and failed expectations, after the report.
     pub(super) fn judged(&self) -> Result<(), Failure> {
         if self.format == Format::Text {
             input::tell(&self.wasted, &self.source);

@@ -1,28 +1,28 @@
-//! How far a command is: on a terminal, and only if it takes long.
+//! Progress bars on terminals, shown after one second.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::time::Duration;
 
-/// What takes less is not told of.
+/// Delay before progress is shown.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// How often what is drawn is drawn anew.
+/// Redraw interval.
 const TICK: Duration = Duration::from_millis(200);
 
-/// What is done and what is left, on standard error; gone when the command is done.
+/// A progress bar on standard error, removed when the command ends.
 pub(super) struct Progress {
     bar: ProgressBar,
 }
 
 impl Progress {
-    /// Of so many parts, none of which is done: with the time that is left.
+    /// A bar of `parts` parts, with the estimated time left.
     pub(super) fn of(parts: usize) -> Progress {
         Progress::drawn(
-            ProgressBar::hidden().with_style(style("{bar:30} {pos}/{len} {msg}, {elapsed} gone, {eta} left")),
+            ProgressBar::hidden().with_style(style("{bar:30} {pos}/{len} {msg}, {elapsed} elapsed, {eta} left")),
             parts,
         )
     }
 
-    /// Of one thing of which nobody knows how long it takes.
+    /// A spinner for one task of unknown length.
     fn of_one(what: &str) -> Progress {
         let bar = ProgressBar::hidden().with_style(style("{spinner} {msg}, {elapsed}"));
         bar.set_message(what.to_owned());
@@ -49,17 +49,17 @@ impl Progress {
         Progress { bar }
     }
 
-    /// One part begins.
+    /// Shows the name of the part in progress.
     pub(super) fn begin(&self, what: &str) {
         self.bar.set_message(crate::escape::line(what).into_owned());
     }
 
-    /// One part is done.
+    /// Counts one part as done.
     pub(super) fn done(&self) {
         self.bar.inc(1);
     }
 
-    /// Does something that prints, with the bar out of the way.
+    /// Runs a function that prints, with the bar hidden.
     pub(super) fn aside<T>(&self, act: impl FnOnce() -> T) -> T {
         self.bar.suspend(act)
     }
@@ -71,7 +71,7 @@ impl Drop for Progress {
     }
 }
 
-/// Does something that prints nothing, and says what is being done if it takes long.
+/// Runs a function that prints nothing, under a spinner.
 pub(super) fn during<T>(what: &str, act: impl FnOnce() -> T) -> T {
     let _progress = Progress::of_one(what);
     act()

@@ -1,4 +1,4 @@
-//! `shardc run --engine mpi`: the first rank reads, plans and prints, the others run what it sends them.
+//! `shardc run --engine mpi`: rank 0 reads, plans and prints; the other ranks run the schedules it sends.
 
 use super::computed::{Computed, Data};
 use super::{Failure, input};
@@ -9,44 +9,44 @@ use crate::schedule::{Schedule, from_json, to_json};
 use crate::sim::values::{self, Blocks, Inputs, Run, RunError, Tensor};
 use std::time::Duration;
 
-/// The ranks, as this one sees them.
+/// The ranks of this run.
 pub(super) struct Ranks {
     session: Session,
     repetitions: u32,
 }
 
-/// What this rank has done.
+/// Results of this rank.
 struct Done {
     inputs: Inputs,
     run: Run,
-    /// By repetition and operation.
+    /// Times by repetition and operation.
     taken: Vec<Vec<Taken>>,
 }
 
 impl Ranks {
     /// Joins the other ranks.
     ///
-    /// - `program`: the file of the program, if there is one.
+    /// - `program`: the file of the program, if any.
     pub(super) fn start(program: Option<&str>, repetitions: u32, timeout: Duration) -> Result<Ranks, Failure> {
         let session = Session::start(timeout, input::say, &Hello::of_process(program));
         let session = session.map_err(|unstarted| match unstarted {
             Unstarted::Here(words) => Failure::Call(words),
-            Unstarted::Elsewhere => Failure::Told(2),
+            Unstarted::Elsewhere => Failure::Reported(2),
         })?;
         Ok(Ranks { session, repetitions })
     }
 
-    /// Runs `first` on the first rank, and on the others what that one sends them.
+    /// Runs `first` on rank 0; the other ranks run the schedules it sends.
     ///
-    /// - `data`: files and seed, which each rank reads for itself.
+    /// - `data`: files and seed; each rank reads them itself.
     pub(super) fn lead(&self, data: Data<'_>, first: impl FnOnce() -> Result<(), Failure>) -> Result<(), Failure> {
         if self.session.rank() == 0 {
             let done = self.session.alone(first).map_err(|failure| {
-                // The first process that fails ends the others: what is wrong is said before they know.
+                // The first process that fails ends the others, so the error is printed first.
                 if let Failure::Call(words) = &failure {
                     input::say(&format!("error: {words}\n"));
                 }
-                Failure::Told(failure.exit_code())
+                Failure::Reported(failure.exit_code())
             });
             self.session.tell(&Order::Dismissed(done.as_ref().err().map_or(0, Failure::exit_code)));
             return done;
@@ -55,7 +55,7 @@ impl Ranks {
             self.session.enter(Phase::Planning);
             match self.session.order() {
                 Order::Dismissed(0) => return Ok(()),
-                Order::Dismissed(code) => return Err(Failure::Told(code)),
+                Order::Dismissed(code) => return Err(Failure::Reported(code)),
                 Order::Work(text) => self.follow(&text, data),
                 Order::Measure(text) => drop(self.take_times(&self.read(&text))),
                 Order::Native(native, elements) => drop(self.take_native(native, elements)),
@@ -63,12 +63,10 @@ impl Ranks {
         }
     }
 
-    /// What every rank does but the first.
+    /// Runs a schedule on a rank other than 0.
     fn follow(&self, text: &str, data: Data<'_>) {
-        let Ok(schedule) = from_json(text) else {
-            self.session.give_up("the schedule that it was sent makes no sense")
-        };
-        // What is wrong is said by the first rank.
+        let Ok(schedule) = from_json(text) else { self.session.give_up("it received a malformed schedule") };
+        // Errors are printed by rank 0.
         let Ok(done) = self.part(&schedule, data) else { return };
         self.session.enter(Phase::Gathering);
         self.session.gather(times_bytes(&done.taken));
@@ -84,15 +82,15 @@ impl Ranks {
     }
 
     fn read(&self, text: &str) -> Schedule {
-        from_json(text).unwrap_or_else(|_| self.session.give_up("the schedule that it was sent makes no sense"))
+        from_json(text).unwrap_or_else(|_| self.session.give_up("it received a malformed schedule"))
     }
 
-    /// How many ranks there are.
+    /// Number of ranks.
     pub(super) fn size(&self) -> u32 {
         self.session.size()
     }
 
-    /// What a schedule takes on all ranks, after a run that is not counted.
+    /// Measures a schedule on all ranks, after a warm-up run.
     pub(super) fn measure(&self, schedule: &Schedule) -> Result<Measured, Failure> {
         Execute::new(&self.session, schedule).map_err(Failure::Call)?;
         self.session.tell(&Order::Measure(to_json(schedule)));
@@ -103,7 +101,7 @@ impl Ranks {
         Ok(Measured::of(&by_run(&taken, runs, schedule.operations.node_count())))
     }
 
-    /// What each rank takes for a schedule, at the first one.
+    /// Gathers the times of each rank on rank 0.
     fn take_times(&self, schedule: &Schedule) -> Result<Vec<Vec<u8>>, String> {
         self.session.enter(Phase::Preparing);
         let inputs = values::inputs(schedule, 0).map_err(|error| error.to_string());
@@ -114,9 +112,9 @@ impl Ranks {
         Ok(self.session.gather(times_bytes(&taken)))
     }
 
-    /// What a collective of MPI takes until the last rank is done.
+    /// Measures a collective of the MPI library, until the last rank is done.
     ///
-    /// - `elements`: f32 of the whole array, a multiple of the square of the number of ranks.
+    /// - `elements`: f32 elements of the whole array, a multiple of the square of the number of ranks.
     pub(super) fn native(&self, name: &str, elements: u64) -> Result<Spread, Failure> {
         let native = Native::ALL.into_iter().find(|native| native.name() == name);
         let native = native.ok_or_else(|| Failure::Call(format!("MPI has no {name}")))?;
@@ -137,11 +135,11 @@ impl Ranks {
         DeviceId(self.session.rank())
     }
 
-    /// Inputs and runs of this rank, if all ranks can do their part.
+    /// Runs this rank's part, if all ranks can run theirs.
     fn part(&self, schedule: &Schedule, data: Data<'_>) -> Result<Done, String> {
         let words = |failure: Failure| match failure {
             Failure::Call(words) => words,
-            Failure::Program | Failure::Told(_) => "it failed".to_owned(),
+            Failure::Program | Failure::Reported(_) => "already reported".to_owned(),
         };
         self.session.enter(Phase::Preparing);
         let execute = Execute::new(&self.session, schedule);
@@ -159,21 +157,21 @@ impl Ranks {
             last = Some(run);
         }
         drop(execute);
-        let run = last.ok_or("it was not run")?;
+        let run = last.ok_or("no repetition was run")?;
         Ok(Done { inputs, run, taken })
     }
 
-    /// Runs a schedule on all ranks. Every rank holds its blocks against those of the simulator, bit by bit; the whole
-    /// is held against the dense result.
+    /// Runs a schedule on all ranks. Every rank compares its blocks bitwise with the simulator's; the whole result is
+    /// compared with the dense result.
     pub(super) fn compute(&self, schedule: &Schedule, data: Data<'_>) -> Result<Computed, Failure> {
         let call = |error: RunError| Failure::Call(format!("{error}; `shardc time` works for any size"));
         Execute::new(&self.session, schedule).map_err(Failure::Call)?;
         values::affordable(schedule).map_err(call)?;
         data.arrays.check(schedule)?;
         let text = to_json(schedule);
-        // What the others read is what the first one runs.
+        // Rank 0 runs the same text that the others read.
         let schedule =
-            &from_json(&text).map_err(|error| Failure::Call(format!("the schedule cannot be sent: {error}")))?;
+            &from_json(&text).map_err(|error| Failure::Call(format!("cannot send the schedule: {error}")))?;
         self.session.tell(&Order::Work(text));
         let done = self.part(schedule, data).map_err(Failure::Call)?;
         self.session.enter(Phase::Gathering);
@@ -187,7 +185,7 @@ impl Ranks {
         self.session.enter(Phase::Planning);
         self.session.beat();
         if let Some(rank) = differ.iter().position(|differ| *differ > 0) {
-            input::say(&format!("error: {} elements on rank {rank} are not the simulator's\n", differ[rank]));
+            input::say(&format!("error: {} elements on rank {rank} differ from the simulator\n", differ[rank]));
             return Err(Failure::Program);
         }
         let run = Run::of(schedule, blocks).map_err(call)?;
@@ -199,7 +197,7 @@ impl Ranks {
         Ok(Computed { numerics, measured: Some(measured), times: data.times })
     }
 
-    /// The blocks of all ranks, and how many elements on this one are not the simulator's.
+    /// The blocks of all ranks, and the number of elements per rank that differ from the simulator.
     fn outputs(&self, schedule: &Schedule, own: &Run, expected: &Run) -> (Vec<Blocks>, Vec<u64>) {
         let mut differ = vec![0; schedule.mesh.device_count()];
         let mut outputs = Vec::new();
@@ -220,7 +218,7 @@ impl Ranks {
                 let block = bytes.get(1..).filter(|_| bytes[0] == 1);
                 let block = block.map(|bytes| Tensor::from_le_bytes(operation.dtype, &operation.extents, bytes));
                 let Some(block) = block.map_or(Some(None), |block| block.map(Some)) else {
-                    self.session.give_up(&format!("rank {} sent a block of another shape", device.0))
+                    self.session.give_up(&format!("rank {} sent a block of the wrong shape", device.0))
                 };
                 blocks.push(block);
             }
@@ -230,7 +228,7 @@ impl Ranks {
     }
 }
 
-/// A block, or that there is none.
+/// Serializes a block or its absence.
 fn bytes_of(block: Option<&Tensor>) -> Vec<u8> {
     let Some(block) = block else { return vec![0] };
     let mut bytes = vec![1];
@@ -238,7 +236,7 @@ fn bytes_of(block: Option<&Tensor>) -> Vec<u8> {
     bytes
 }
 
-/// How many elements of two blocks differ in some bit.
+/// Counts the elements of two blocks that differ in any bit.
 fn differences(expected: &[u8], found: &[u8], size: usize) -> u64 {
     if expected.len() != found.len() || expected.first() != found.first() {
         return (expected.len().max(found.len()) / size).max(1) as u64;
@@ -251,7 +249,7 @@ fn times_bytes(taken: &[Vec<Taken>]) -> Vec<u8> {
     times.flat_map(f64::to_le_bytes).collect()
 }
 
-/// By run, rank and operation, of what each rank has sent.
+/// Decodes times by run, rank and operation.
 fn by_run(ranks: &[Vec<u8>], runs: usize, operations: usize) -> Vec<Vec<Vec<Taken>>> {
     let times = |bytes: &Vec<u8>| -> Vec<f64> {
         bytes.chunks_exact(8).map(|bytes| f64::from_le_bytes(bytes.try_into().expect("eight bytes"))).collect()

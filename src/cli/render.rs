@@ -13,35 +13,35 @@ use miette::{
 };
 use std::fmt;
 
-/// How reports look.
+/// Options of the renderer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RenderOptions {
-    /// With colour, for a terminal.
+    /// Whether to use colours.
     pub color: bool,
-    /// With lines and arrows of Unicode; otherwise ASCII.
+    /// Whether to draw with Unicode; otherwise ASCII.
     pub unicode: bool,
-    /// Columns of the text.
+    /// Width of the text, in columns.
     pub width: usize,
 }
 
 impl Default for RenderOptions {
-    /// What goes into a file: 80 columns, no colour.
+    /// Options for files: 80 columns, no colour.
     fn default() -> RenderOptions {
         RenderOptions { color: false, unicode: true, width: 80 }
     }
 }
 
-/// After so many the others are counted.
+/// Diagnostics drawn in full; further ones are counted.
 const MOST_DRAWN: usize = 50;
-/// Of a line longer than this, in bytes, only a part is shown.
+/// Longest line shown whole, in bytes.
 const LONGEST_LINE: usize = 200;
-/// The length of that part, in bytes.
+/// Length of the excerpt of a longer line, in bytes.
 const WINDOW: usize = 72;
 
-/// Draws all diagnostics in their order, an empty line between two; nothing if there are none.
+/// Draws all diagnostics in order, separated by empty lines.
 ///
-/// - `source_name`: the file, as the reader called it.
-/// - `source`: the text whose bytes the labels count; a label outside of it is drawn at its end.
+/// - `source_name`: display name of the file.
+/// - `source`: the text that the labels refer to; a label outside of it is drawn at its end.
 pub fn render(diagnostics: &Diagnostics, source_name: &str, source: &str, options: RenderOptions) -> String {
     let styles = if options.color { ThemeStyles::ansi() } else { ThemeStyles::none() };
     let characters = if options.unicode { ThemeCharacters::unicode() } else { ThemeCharacters::ascii() };
@@ -69,31 +69,31 @@ pub fn render(diagnostics: &Diagnostics, source_name: &str, source: &str, option
     lines.fold(String::with_capacity(text.len()), |text, line| text + line + "\n")
 }
 
-/// One diagnostic with the lines that it speaks of.
+/// One diagnostic with its source lines.
 #[derive(Debug)]
 struct Page {
     diagnostic: Diagnostic,
-    /// Its labels, by their places in `text`.
+    /// Its labels, as spans of `text`.
     labels: Vec<LabeledSpan>,
     name: String,
-    /// The lines, one after another.
+    /// The source lines, concatenated.
     text: String,
     lines: Vec<Line>,
 }
 
-/// A line of a page.
+/// A source line of a page.
 #[derive(Debug)]
 struct Line {
-    /// Its number in the source, from 0.
+    /// Line number in the source, from 0.
     number: usize,
-    /// Its place in the text of the page, without the newline.
+    /// Span in the text of the page, without the newline.
     start: usize,
     end: usize,
-    /// The part of the source that is shown, and where it begins in the page.
+    /// The excerpt of the source, and its start in the page.
     source_start: usize,
     source_end: usize,
     shown: usize,
-    /// How many characters stand before that.
+    /// Characters of the line before the excerpt.
     hidden: usize,
 }
 
@@ -121,7 +121,7 @@ impl Page {
         page
     }
 
-    /// Takes over the line in which `span` begins, unless the last one is the same.
+    /// Adds the line in which `span` begins, unless it is already the last one.
     fn show_line(&mut self, span: Span, source: &str, index: &LineIndex) {
         let (number, column) = index.line_column(source, span.start);
         if self.lines.last().is_some_and(|line| line.number + 1 == number) {
@@ -152,7 +152,7 @@ impl Page {
         self.text.push('\n');
     }
 
-    /// Takes over a label of the last line, cut to what is shown of that.
+    /// Adds a label to the last line, clipped to the excerpt.
     fn show_label(&mut self, label: &Label, span: Span, source: &str) {
         let Some(line) = self.lines.last() else { return };
         let shift = |at: u32| {
@@ -171,7 +171,7 @@ impl Page {
     }
 }
 
-/// What of a label is drawn: a part of one line, at least one character that is no blank, if the source has one.
+/// Clips a label to one line, and to at least one character that is not blank if there is one.
 fn place(span: Span, source: &str) -> Option<Span> {
     let start = floor_boundary(source, span.start as usize);
     let end = ceil_boundary(source, span.end as usize).clamp(start, line_end(source, start));
@@ -204,18 +204,18 @@ fn ceil_boundary(text: &str, at: usize) -> usize {
     (at.min(text.len())..=text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(text.len())
 }
 
-/// A part of a line as it is drawn: one character for each, none of which steers a terminal.
+/// Replaces each control character of a line by a visible one.
 fn drawn(text: &str) -> impl Iterator<Item = char> {
     text.chars().map(|c| if c == '\t' { c } else { escape::stand_in(c) })
 }
 
-/// Words on one line that cannot steer a terminal.
+/// Formats words on one line without control characters.
 fn visible(text: &str) -> String {
     escape::line(&text.replace(['\n', '\t'], " ")).into_owned()
 }
 
 impl SourceCode for Page {
-    /// The whole lines of the span; for no context at all, as in the heading of a snippet, the place in the source.
+    /// Reads the lines of the span; without context, as in a snippet's heading, the location in the source.
     fn read_span<'a>(
         &'a self,
         span: &SourceSpan,
@@ -335,7 +335,7 @@ unexpected-text
    ·                               ┬
    ·                               ╰── expected an operator, `->`, `[` or the end of the statement
    ╰────
-  help: no `[` is open here: drop the `]`
+  help: unmatched `]`; remove it
 "
         );
     }

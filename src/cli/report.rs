@@ -13,7 +13,7 @@ use std::path::PathBuf;
 pub(super) struct Report {
     /// A program; `-` is standard input
     file: String,
-    /// The page to write: one file that needs no other, and no network
+    /// HTML file to write; self-contained, needs no network
     #[arg(short, long, value_name = "OUT.html")]
     output: PathBuf,
     #[command(flatten)]
@@ -21,10 +21,12 @@ pub(super) struct Report {
 }
 
 impl Report {
-    /// Of a program that is wrong the page shows why.
+    /// Writes the page. For an invalid program it shows the diagnostics.
     pub(super) fn run(&self) -> Result<(), Failure> {
         if self.common.output.format == Format::Json {
-            return Err(Failure::Call("a report is a page; `shardc time --format json` has its figures".to_owned()));
+            return Err(Failure::Call(
+                "`report` writes HTML only; use `shardc time --format json` for its figures".to_owned(),
+            ));
         }
         let options = Options { alternatives: true, ..self.common.options()? };
         let source = self.common.read(input::source(&self.file)?);
@@ -42,15 +44,15 @@ impl Report {
         all.extend(crate::advice::wasted(&compiled.plan));
         all.extend(breaches.clone());
         let assumed = options.assumes_hardware(&program);
-        let text = Source { name: &source.name, text: &source.text, diagnostics: &all };
+        let text = Source { name: source.title(), text: &source.text, diagnostics: &all };
         let page = during("drawing", || html::report(text, &compiled, (&timing, &record), options.lowering, assumed));
-        files::write(&self.output, &page)?;
+        files::write_result(&self.output, &page)?;
         input::judged(&source, &breaches, Format::Text)
     }
 
     fn refused(&self, source: &input::Source, found: &Diagnostics) -> Failure {
-        let text = Source { name: &source.name, text: &source.text, diagnostics: found };
-        match files::write(&self.output, html::refused(text)) {
+        let text = Source { name: source.title(), text: &source.text, diagnostics: found };
+        match files::write_result(&self.output, html::refused(text)) {
             Ok(()) => input::fault(source, found, Format::Text),
             Err(failure) => failure,
         }

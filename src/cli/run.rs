@@ -3,13 +3,13 @@
 use super::arrays::Arrays;
 use super::computed::Data;
 use super::engine::{Engine, Kind};
-use super::foreign::{self, Foreign, is_foreign};
+use super::foreign::{self, Foreign};
 use super::input::Source;
 use super::program::Checked;
 use super::progress::during;
 use super::ranks::Ranks;
 use super::schedule::{self, Place, Question};
-use super::{Common, Failure, Format, Pictures, input};
+use super::{Common, Failure, Format, Pictures, input, terminal};
 use crate::compiler::{self, Compiled};
 use crate::report::document::{self, PlanDocument};
 use crate::report::given::Given;
@@ -22,7 +22,7 @@ use clap::Args;
 pub(super) struct Run {
     /// A program, a schedule, or a file of MSCCL or MSCCL++; `-` is standard input
     file: String,
-    /// Which small integers the inputs are made of
+    /// Seed for generated inputs
     #[arg(long, default_value_t = 0)]
     seed: u64,
     #[command(flatten)]
@@ -41,7 +41,7 @@ pub(super) struct Run {
 pub(super) struct Time {
     /// A program, a schedule, or a file of MSCCL or MSCCL++; `-` is standard input
     file: String,
-    /// In which order links and engines serve
+    /// Order in which links and engines serve
     #[arg(long, value_enum, default_value_t)]
     order: Order,
     #[command(flatten)]
@@ -78,7 +78,20 @@ impl Time {
     }
 }
 
-/// Proves and times a program; computes it if that is asked for.
+/// Operations on all devices from which on computing takes minutes.
+const MANY: u128 = 200_000_000_000;
+
+/// Says that computing takes long.
+fn warn_of(operations: u128) {
+    if operations > MANY && !terminal::is_quiet() {
+        let count = operations as f64;
+        input::say(&format!(
+            "computing {count:.1e} operations takes minutes; `shardc time` does not compute, `--set` makes sizes smaller\n"
+        ));
+    }
+}
+
+/// Proves and times a program; computes it if requested.
 fn report(
     file: &str,
     common: &Common,
@@ -88,7 +101,7 @@ fn report(
 ) -> Result<(), Failure> {
     let format = common.output.format;
     let source = input::source(file)?;
-    if is_foreign(&source.text) {
+    if input::is_foreign(&source.text) {
         let schedule = foreign::schedule(&source, foreign, format)?;
         let given = Given { schedule, places: None };
         return schedule::answer_of(&given, &source, &common.options_of_schedule()?, question, pictures, format);
@@ -103,6 +116,9 @@ fn report(
     let order = question.order();
     let timing = clock::run_in(schedule, topology, order).map_err(|error| Failure::Call(error.to_string()))?;
     checked.judge(&compiled, Some(timing.makespan));
+    if question.data().is_some() && format == Format::Text {
+        warn_of(plan.totals().flops.saturating_mul(topology.mesh.device_count() as u128));
+    }
     let computed = question
         .data()
         .map(|(data, place)| during("computing", || schedule::compute(schedule, data, place)))
@@ -111,7 +127,7 @@ fn report(
     let findings = Findings::new(plan, topology);
     match format {
         Format::Text => {
-            let steps = text::steps(&findings);
+            let steps = text::steps(&findings, terminal::width());
             let parts = [
                 format!("{}\n{steps}\n{}", checked.machine(topology), run::proof(proof, &topology.mesh)),
                 numerics.map(run::numerics).unwrap_or_default(),

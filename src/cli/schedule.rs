@@ -1,7 +1,7 @@
 //! `shardc prove`, and `shardc run` and `shardc time` of a schedule that is given.
 
 use super::computed::{Computed, Data};
-use super::foreign::{self, Foreign, is_foreign};
+use super::foreign::{self, Foreign};
 use super::input::{self, Source};
 use super::ranks::Ranks;
 use super::{Failure, Format, Output, Pictures};
@@ -19,9 +19,9 @@ use std::path::Path;
 
 #[derive(Debug, Args)]
 pub(super) struct Prove {
-    /// A schedule in its text or its JSON form, a file of MSCCL or MSCCL++, or a folder of traces; `-` is standard input
+    /// A schedule as text or JSON, an MSCCL or MSCCL++ file, or a folder of traces; `-` is standard input
     file: String,
-    /// The machine that it is for: a profile's name, or a TOML file
+    /// Hardware profile or TOML file
     #[arg(long, value_name = "NAME|FILE.toml")]
     hardware: Option<String>,
     #[command(flatten)]
@@ -30,19 +30,19 @@ pub(super) struct Prove {
     output: Output,
 }
 
-/// What is asked of a schedule.
+/// What to do with a schedule.
 #[derive(Clone, Copy)]
 pub(super) enum Question<'a> {
-    /// Whether it is right.
+    /// Prove it.
     Proof,
-    /// And how long it takes, where links and engines serve in this order.
+    /// Prove and time it, with this service order of links and engines.
     Time(Order),
-    /// And what it computes.
+    /// Prove, time and compute it.
     Run(Data<'a>, Place<'a>),
 }
 
 impl<'a> Question<'a> {
-    /// In which order links and engines serve.
+    /// Service order of links and engines.
     pub(super) fn order(self) -> Order {
         match self {
             Question::Proof | Question::Run(..) => Order::Listed,
@@ -50,7 +50,7 @@ impl<'a> Question<'a> {
         }
     }
 
-    /// With what it computes, if it does.
+    /// Inputs and engine of a run, if it is computed.
     pub(super) fn data(self) -> Option<(Data<'a>, Place<'a>)> {
         match self {
             Question::Proof | Question::Time(_) => None,
@@ -59,12 +59,12 @@ impl<'a> Question<'a> {
     }
 }
 
-/// Where a schedule is computed.
+/// Engine that computes a schedule.
 #[derive(Clone, Copy)]
 pub(super) enum Place<'a> {
-    /// Here, on a simulated mesh.
+    /// Simulated mesh in this process.
     Simulator,
-    /// On the ranks of MPI.
+    /// MPI ranks.
     Ranks(&'a Ranks),
 }
 
@@ -76,14 +76,14 @@ impl Prove {
             return foreign::prove_traces(&self.file, &self.foreign, self.output);
         }
         let source = input::source(&self.file)?;
-        if is_foreign(&source.text) {
+        if input::is_foreign(&source.text) {
             return foreign::prove(&source, &self.foreign, self.output);
         }
         answer(&source, &options, Question::Proof, Pictures::default(), self.output.format)
     }
 }
 
-/// Proves a schedule; times and computes it if that is asked for.
+/// Proves a schedule; times and computes it if requested.
 pub(super) fn answer(
     source: &Source,
     options: &Options,
@@ -94,7 +94,7 @@ pub(super) fn answer(
     answer_of(&read(source, format)?, source, options, question, pictures, format)
 }
 
-/// The same of a schedule that has been read.
+/// Answers for a schedule that has been read.
 pub(super) fn answer_of(
     given: &Given,
     source: &Source,
@@ -147,7 +147,7 @@ pub(super) fn answer_of(
     is_right(numerics)
 }
 
-/// Whether what was computed, if anything was, is the dense result.
+/// Fails if a computed result differs from the dense result.
 pub(super) fn is_right(numerics: Option<&Numerics>) -> Result<(), Failure> {
     match numerics {
         Some(numerics) if !numerics.equal && !numerics.within => Err(Failure::Program),
@@ -155,7 +155,7 @@ pub(super) fn is_right(numerics: Option<&Numerics>) -> Result<(), Failure> {
     }
 }
 
-/// The machine of a schedule; what is wrong with it is shown where the mesh is written.
+/// The topology of a schedule; errors point at its mesh.
 fn machine(given: &Given, source: &Source, options: &Options, format: Format) -> Result<Topology, Failure> {
     compiler::machine_of(&given.schedule, options).map_err(|mut error| {
         error.set_place(given.places.as_ref().map(|places| places.mesh.into()));
@@ -163,7 +163,7 @@ fn machine(given: &Given, source: &Source, options: &Options, format: Format) ->
     })
 }
 
-/// A schedule that is right, and its machine.
+/// Reads and proves a schedule.
 pub(super) fn proven(source: &Source, options: &Options, format: Format) -> Result<(Schedule, Topology), Failure> {
     let given = read(source, format)?;
     let fault = |found: Diagnostics| input::fault(source, &found, format);
@@ -194,8 +194,8 @@ fn simulate(schedule: &Schedule, data: Data<'_>) -> Result<Computed, Failure> {
     Ok(Computed { numerics, measured: None, times: data.times })
 }
 
-/// A document if it begins like one, else a text. What cannot be read is the call's fault, what is malformed the
-/// schedule's.
+/// Reads a schedule, as JSON if it begins like JSON, else as text. An unreadable file is a call error, a malformed
+/// schedule a program error.
 fn read(source: &Source, format: Format) -> Result<Given, Failure> {
     let unreadable = |found: &Diagnostics| {
         input::fault(source, found, format);
@@ -215,13 +215,13 @@ fn read(source: &Source, format: Format) -> Result<Given, Failure> {
     }
 }
 
-/// What is wrong with a document, where the reader of JSON stopped.
+/// A diagnostic at the place where the JSON reader stopped.
 fn document_error(error: &DocumentError, source: &str) -> Diagnostics {
     let mut found = Diagnostic::new(error);
     if let DocumentError::Syntax(error) = error {
         let start: usize = source.split_inclusive('\n').take(error.line().saturating_sub(1)).map(str::len).sum();
         let at = (start + error.column().saturating_sub(1)).min(source.len());
-        found.labels = vec![Label { span: Span::new(at, at), text: "read up to here".to_owned(), primary: true }];
+        found.labels = vec![Label { span: Span::new(at, at), text: "invalid from here".to_owned(), primary: true }];
     }
     let mut all = Diagnostics::default();
     all.push(&found);

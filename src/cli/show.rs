@@ -1,8 +1,8 @@
 //! `shardc show`
 
 use super::program::Checked;
-use super::{Common, Failure, Format, input};
-use crate::picture::terminal;
+use super::{Common, Failure, Format, input, terminal};
+use crate::picture::terminal::blocks;
 use crate::plan::{Plan, StepId, StepOp};
 use crate::report::document;
 use clap::Args;
@@ -12,7 +12,7 @@ use itertools::Itertools;
 pub(super) struct Show {
     /// A program; `-` is standard input
     file: String,
-    /// Only this array, in every layout that it comes through
+    /// Draw only this array, in every layout it takes
     name: Option<String>,
     #[command(flatten)]
     common: Common,
@@ -32,7 +32,7 @@ impl Show {
                 let draw = |id: &StepId| {
                     let by = self.name.as_ref().map_or_else(String::new, |_| format!("{}\n", made_by(&plan, *id)));
                     let (name, layout) = (plan.array(*id), &plan.step(*id).layout);
-                    by + &terminal::blocks(&name, layout, mesh, &plan.program.dims, paint)
+                    by + &blocks(&name, layout, mesh, &plan.program.dims, (paint, terminal::picture_width()))
                 };
                 input::print_painted(&shown.iter().map(draw).join("\n"))
             }
@@ -47,15 +47,15 @@ fn layouts_of(plan: &Plan, name: &str) -> Result<Vec<StepId>, Failure> {
     let ids = plan.ids().filter(is_named).unique_by(|id| plan.array(*id)).collect_vec();
     if ids.is_empty() {
         let names = plan.own_layouts().into_iter().map(|id| plan.program.name(plan.step(id).value)).unique().join(", ");
-        return Err(Failure::Call(format!("the program has no array `{name}`; it has {names}")));
+        return Err(Failure::Call(format!("unknown array `{name}`; arrays are {names}")));
     }
     Ok(ids)
 }
 
-/// `given`, or `after AllGather_X`
+/// Formats `input` or `after AllGather_X`.
 fn made_by(plan: &Plan, id: StepId) -> String {
     match plan.step(id).op {
-        StepOp::Input => "given".to_owned(),
+        StepOp::Input => "input".to_owned(),
         StepOp::Carry => "carried".to_owned(),
         StepOp::Product { .. } => "after the product".to_owned(),
         StepOp::Collective(_) | StepOp::Reduce { .. } | StepOp::Map { .. } => format!("after {}", plan.op_name(id)),

@@ -1,7 +1,7 @@
-//! `shardc snapshot`: programs under test, each with a file beside it that says what it is lowered to.
+//! `shardc snapshot`: writes and checks a snapshot file next to each program.
 
 use super::progress::Progress;
-use super::{Common, Failure, Format, files, input};
+use super::{Common, Failure, Format, files, folders, input};
 use crate::compiler;
 use crate::expect;
 use crate::report::snapshot::{self, Change, SUFFIX, Side};
@@ -10,25 +10,22 @@ use clap::Args;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
-/// What a program's file ends with.
-const PROGRAM: &str = "shard";
-
 #[derive(Debug, Args)]
 pub(super) struct Snapshot {
-    /// Programs, or folders that are searched for `.shard` files; new snapshots are written
+    /// Programs, or folders to search for `.shard` files; missing snapshots are created
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
-    /// Write nothing; exit 1 if a snapshot is missing, differs, or has lost its program
+    /// Write nothing; exit 1 if a snapshot is missing, changed, or without a program
     #[arg(long, conflicts_with = "accept")]
     check: bool,
-    /// Write those that differ as well, and remove those that have lost their program
+    /// Also overwrite changed snapshots, and remove snapshots without a program
     #[arg(long)]
     accept: bool,
     #[command(flatten)]
     common: Common,
 }
 
-/// A program's file and what came of it.
+/// A program and the state of its snapshot.
 struct Found {
     program: PathBuf,
     snapshot: PathBuf,
@@ -36,13 +33,13 @@ struct Found {
 }
 
 enum State {
-    /// The snapshot says what the program is lowered to.
+    /// The snapshot is up to date.
     Same,
-    /// There is none yet.
+    /// The snapshot is missing.
     New { text: String },
-    /// It says something else.
+    /// The snapshot differs.
     Changed { text: String, change: Change },
-    /// There is one, and no program.
+    /// The snapshot has no program.
     Stale,
 }
 
@@ -57,14 +54,14 @@ impl State {
     }
 }
 
-/// `shardc.snapshot/1`
+/// JSON document `shardc.snapshot/1`.
 #[derive(Debug, Serialize)]
 struct Document {
     schema: &'static str,
     file: String,
     snapshot: String,
     state: &'static str,
-    /// Whether the snapshot was written, or removed.
+    /// Whether the snapshot was written or removed.
     accepted: bool,
     went: Vec<String>,
     came: Vec<String>,
@@ -73,7 +70,7 @@ struct Document {
 }
 
 impl Snapshot {
-    /// All programs are lowered before anything is written: if one of them is wrong, nothing is.
+    /// Lowers all programs before anything is written; if one of them is wrong, nothing is.
     pub(super) fn run(&self) -> Result<(), Failure> {
         let files = self.files()?;
         let mut wrong = false;
@@ -86,7 +83,7 @@ impl Snapshot {
             match looked {
                 Ok(one) => found.push(one),
                 Err(Failure::Program) => wrong = true,
-                Err(failure @ (Failure::Call(_) | Failure::Told(_))) => return Err(failure),
+                Err(failure @ (Failure::Call(_) | Failure::Reported(_))) => return Err(failure),
             }
         }
         drop(progress);
@@ -100,15 +97,16 @@ impl Snapshot {
             self.tell(one, accepted)?;
         }
         if wrong && !self.check {
-            input::say("nothing was written, because a program is wrong\n");
+            input::say("no snapshot was written, because a program has errors\n");
         }
         if open > 0 && !wrong && self.common.output.format == Format::Text {
-            input::say(&format!("{open} not as kept; `shardc snapshot --accept` takes what there is now\n"));
+            let plural = if open == 1 { " is" } else { "s are" };
+            input::say(&format!("{open} snapshot{plural} out of date; run `shardc snapshot --accept` to update\n"));
         }
         if wrong || open > 0 { Err(Failure::Program) } else { Ok(()) }
     }
 
-    /// Whether a snapshot is written, or removed.
+    /// Whether a snapshot in this state is written or removed.
     fn takes(&self, state: &State) -> bool {
         match state {
             State::Same => false,
@@ -117,12 +115,12 @@ impl Snapshot {
         }
     }
 
-    /// The programs, each once, in order; and those that are missing while their snapshots are there.
+    /// The programs in order, without duplicates, including missing programs that have a snapshot.
     fn files(&self) -> Result<Vec<PathBuf>, Failure> {
         let mut files = Vec::new();
         for path in &self.paths {
             if path.is_dir() {
-                search(path, &mut files)?;
+                files.extend(folders::files(path)?.into_iter().filter_map(program_of));
             } else {
                 files.push(path.clone());
             }
@@ -132,10 +130,10 @@ impl Snapshot {
         Ok(files)
     }
 
-    /// Lowers a program and compares with what is kept.
+    /// Lowers a program and compares with its snapshot.
     fn look(&self, program: PathBuf, progress: &Progress) -> Result<Found, Failure> {
         let snapshot = beside(&program);
-        // What is no text is no snapshot either: it differs from every one.
+        // A file that is not UTF-8 differs from every snapshot.
         let before = input::text_beside(&snapshot)?;
         if before.is_some() && !program.exists() {
             return Ok(Found { program, snapshot, state: State::Stale });
@@ -192,57 +190,39 @@ impl Snapshot {
             });
         }
         let verdict = match (state, accepted) {
-            (State::Same, _) => "as kept",
-            (State::New { .. }, true) => "new, kept",
-            (State::New { .. }, false) => "no snapshot",
-            (State::Changed { .. }, true) => "changed, taken",
+            (State::Same, _) => "unchanged",
+            (State::New { .. }, true) => "created",
+            (State::New { .. }, false) => "missing",
+            (State::Changed { .. }, true) => "updated",
             (State::Changed { .. }, false) => "changed",
-            (State::Stale, true) => "no program, snapshot removed",
-            (State::Stale, false) => "no program, but a snapshot",
+            (State::Stale, true) => "removed (no program)",
+            (State::Stale, false) => "snapshot without a program",
         };
         input::print(&format!("{name}: {verdict}\n{}", change.map(Change::text).unwrap_or_default()))
     }
 }
 
-/// `mlp.shard.snapshot` for `mlp.shard`
+/// The snapshot path, `mlp.shard.snapshot` for `mlp.shard`.
 fn beside(program: &Path) -> PathBuf {
     let mut name = program.as_os_str().to_owned();
     name.push(SUFFIX);
     PathBuf::from(name)
 }
 
-/// Writes a snapshot whole, or removes it.
+/// The program of a file: itself, or the one that it is the snapshot of.
+fn program_of(file: PathBuf) -> Option<PathBuf> {
+    let is_snapshot = file.file_name().is_some_and(|name| name.as_encoded_bytes().ends_with(b".shard.snapshot"));
+    match is_snapshot {
+        true => Some(file.with_extension("")),
+        false => Some(file).filter(|file| folders::is_program(file)),
+    }
+}
+
+/// Writes or removes a snapshot atomically.
 fn take(found: &Found) -> Result<(), Failure> {
     match &found.state {
         State::Same => Ok(()),
         State::New { text } | State::Changed { text, .. } => files::write(&found.snapshot, text),
         State::Stale => files::remove(&found.snapshot),
     }
-}
-
-/// The programs below a folder, and those that only a snapshot remembers. Only regular files and links to such are
-/// programs; hidden folders and links to folders are passed by, so that there are no loops.
-fn search(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), Failure> {
-    let mut folders = vec![folder.to_owned()];
-    while let Some(folder) = folders.pop() {
-        let call = |error: std::io::Error| input::unread(&folder, &error);
-        for entry in std::fs::read_dir(&folder).map_err(call)? {
-            let entry = entry.map_err(call)?;
-            let (path, kind, name) = (entry.path(), entry.file_type().map_err(call)?, entry.file_name());
-            let name = name.as_encoded_bytes();
-            if kind.is_dir() {
-                if !name.starts_with(b".") {
-                    folders.push(path);
-                }
-            } else if path.extension().is_some_and(|extension| extension == PROGRAM) {
-                // A link that leads nowhere is told when it is read.
-                if std::fs::metadata(&path).map_or(true, |file| file.is_file()) {
-                    files.push(path);
-                }
-            } else if name.ends_with(b".shard.snapshot") {
-                files.push(path.with_extension(""));
-            }
-        }
-    }
-    Ok(())
 }

@@ -9,71 +9,70 @@ use crate::sweep;
 use clap::{Args, ValueEnum};
 use std::collections::BTreeSet;
 
-/// The most points of a sweep.
+/// Upper limit on the points of a sweep.
 const MOST_POINTS: usize = 1 << 16;
 
 #[derive(Debug, Args)]
 pub(super) struct Sweep {
     /// A program; `-` is standard input
     file: String,
-    /// Sizes for a dim of the program or an axis of its mesh: `B=16,32`, `B=16..1M` (each twice the one before), `B=16..64x4`
-    /// or `B=16..64+16`
+    /// Sizes for a dim or a mesh axis: `B=16,32`, `B=16..1M` (doubling), `B=16..64x4`, `B=16..64+16`
     #[arg(long, value_name = "NAME=SIZES", value_parser = values)]
     set: Vec<(String, Vec<u64>)>,
-    /// Only meshes of this many devices
+    /// Keep only meshes of this many devices
     #[arg(long, value_name = "COUNT", value_parser = input::number)]
     devices: Option<u64>,
-    /// Machines, separated by commas: names of profiles, or TOML files
+    /// Hardware profiles or TOML files, separated by commas
     #[arg(long, value_name = "NAME|FILE.toml", value_delimiter = ',')]
     hardware: Vec<String>,
-    /// What moves cost while planning: simulated, by the book's closed forms, or in bytes
+    /// Cost model of the planner
     #[arg(long, value_enum, default_value_t)]
     costs: CostModel,
-    /// Whether steps are done in pieces and in another order, so that links carry some while devices compute others
+    /// Overlap communication with computation by splitting and reordering steps
     #[arg(long, value_enum, default_value_t)]
     overlap: Overlapping,
-    /// Find the sizes of the last name at which what moves, step by step, ceases to take longer than what is computed
+    /// Find the sizes of the last `--set` at which communication stops taking longer than computation
     #[arg(long)]
     crossings: bool,
-    /// Order of the points; without it as they are given, the last name changing fastest
+    /// Sort the points; by default they are in the order given, the last name varying fastest
     #[arg(long, value_enum)]
     sort: Option<Sort>,
-    /// Read LaTeX and subscripts without `_` as well
+    /// Accept LaTeX and subscripts without `_`
     #[arg(long)]
     lenient: bool,
     #[command(flatten)]
     effort: effort::Effort,
-    /// How to print
+    /// Output format
     #[arg(long, value_enum, default_value_t)]
     format: Format,
 }
 
-/// By what points are sorted, the best first.
+/// Sort key of the points, best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Sort {
-    /// By time
+    /// Total time
     Time,
-    /// By the part of the time in which products at the full rate would be done
+    /// Model FLOPs utilisation: time of the products at peak rate over total time
     Utilisation,
-    /// By what a device holds
+    /// Memory per device
     Memory,
 }
 
-/// How points are printed.
+/// Output format of a sweep.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 enum Format {
-    /// For people
+    /// Human-readable text
     #[default]
     Text,
-    /// Comma-separated values with a header; seconds and bytes
+    /// Comma-separated values with a header, in seconds and bytes
     Csv,
-    /// One document, with a `schema` field
+    /// One JSON document, with a `schema` field
     Json,
 }
 
-/// `B=16..1Mx2`
+/// Parses `B=16..1Mx2`.
 fn values(text: &str) -> Result<(String, Vec<u64>), String> {
-    let (name, list) = text.split_once('=').ok_or("write a dim or an axis and its sizes: `B=16,32` or `B=16..1M`")?;
+    let (name, list) = text.split_once('=').ok_or("expected a name and sizes, such as `B=16,32` or `B=16..1M`")?;
     let mut found = Vec::new();
     for item in list.split(',') {
         found.extend(range(item.trim())?);
@@ -81,7 +80,7 @@ fn values(text: &str) -> Result<(String, Vec<u64>), String> {
     Ok((name.trim().to_owned(), found))
 }
 
-/// `16`, `16..64`, `16..64x4`, `16..64+16`
+/// Parses `16`, `16..64`, `16..64x4` or `16..64+16`.
 fn range(text: &str) -> Result<Vec<u64>, String> {
     let Some((first, rest)) = text.split_once("..") else { return Ok(vec![input::number(text)?]) };
     let first = input::number(first)?;
@@ -91,7 +90,7 @@ fn range(text: &str) -> Result<Vec<u64>, String> {
     };
     let adds = rest.contains('+');
     if first == 0 || last < first || step < if adds { 1 } else { 2 } {
-        return Err(format!("`{text}` is no range: from 1 or more up to no less, `+1` or more, or `x2` or more"));
+        return Err(format!("`{text}` is not a valid range; write `16`, `16..64`, `16..64x4` or `16..64+16`"));
     }
     let next = |size: &u64| if adds { size.checked_add(step) } else { size.checked_mul(step) };
     let sizes = std::iter::successors(Some(first), next).take_while(|size| *size <= last);
@@ -105,7 +104,7 @@ impl Sweep {
         let hardware = self.hardware.iter().map(|name| input::hardware(name)).collect::<Result<Vec<_>, _>>()?;
         let count = self.set.iter().try_fold(hardware.len().max(1), |count, (_, sizes)| count.checked_mul(sizes.len()));
         if count.is_none_or(|count| count > MOST_POINTS) {
-            return Err(Failure::Call(format!("there are more than {MOST_POINTS} points: give fewer sizes")));
+            return Err(Failure::Call(format!("the sweep has more than {MOST_POINTS} points; give fewer sizes")));
         }
         let mut names = BTreeSet::new();
         if let Some((name, _)) = self.set.iter().find(|(name, _)| !names.insert(name)) {
@@ -126,7 +125,9 @@ impl Sweep {
             }
             points = kept;
             if points.is_empty() {
-                return Err(Failure::Call(format!("no mesh has {wanted} devices: `--set` gives an axis other sizes")));
+                return Err(Failure::Call(format!(
+                    "no mesh of the sweep has {wanted} devices; add axis sizes with `--set`"
+                )));
             }
         }
         let progress = Progress::of(points.len());

@@ -1,46 +1,65 @@
-//! What is drawn for people: colours, and how far a command is.
+//! Options of all commands: colours, width, how much is said, defaults and `--watch`.
 
 use clap::{Args, ValueEnum};
 use std::io::IsTerminal;
+use std::path::PathBuf;
 use std::sync::OnceLock;
 
-/// When colours are used.
+/// When to use colours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 enum When {
-    /// On terminals, unless the variable NO_COLOR is set
+    /// On terminals, unless NO_COLOR is set
     #[default]
     Auto,
-    /// Into files and pipes as well
+    /// Also in files and pipes
     Always,
-    /// Nowhere
+    /// Never
     Never,
 }
 
-/// For all commands.
-#[derive(Clone, Copy, Debug, Default, Args)]
+/// Options of all commands.
+#[derive(Clone, Debug, Default, Args)]
 pub(super) struct Terminal {
     /// When to use colours
     #[arg(long, global = true, value_enum, default_value_t, value_name = "WHEN")]
     color: When,
-    /// Do not show how far a long command is
+    /// Width of tables and pictures in columns [default: the terminal's; unlimited in files and pipes]
+    #[arg(long, global = true, value_name = "COLUMNS")]
+    width: Option<usize>,
+    /// Hide progress bars
     #[arg(long, global = true)]
     no_progress: bool,
+    /// Print results and errors only: no warnings, no notes, no hints
+    #[arg(long, short, global = true, conflicts_with = "verbose")]
+    quiet: bool,
+    /// Print defaults that are in effect, and how long each stage takes
+    #[arg(long, short, global = true)]
+    verbose: bool,
+    /// Run the command again whenever one of its files changes
+    #[arg(long, global = true)]
+    pub(super) watch: bool,
+    /// File of defaults [default: the nearest shardc.toml, from the current folder up]
+    #[arg(long, global = true, value_name = "FILE.toml", conflicts_with = "no_config")]
+    config: Option<PathBuf>,
+    /// Ignore shardc.toml
+    #[arg(long, global = true)]
+    no_config: bool,
 }
 
 static ASKED: OnceLock<Terminal> = OnceLock::new();
 
 impl Terminal {
-    /// Sets the options for the rest of the process.
+    /// Applies the options for the rest of the process.
     pub(super) fn set(self) {
         ASKED.set(self).ok();
     }
 
-    fn asked() -> Terminal {
-        ASKED.get().copied().unwrap_or_default()
+    fn asked() -> &'static Terminal {
+        ASKED.get_or_init(Terminal::default)
     }
 }
 
-/// Whether what is written there has colours.
+/// Whether a stream takes colours.
 pub(super) fn has_colors(stream: &impl IsTerminal) -> bool {
     match Terminal::asked().color {
         When::Auto => stream.is_terminal() && std::env::var_os("NO_COLOR").is_none(),
@@ -49,7 +68,37 @@ pub(super) fn has_colors(stream: &impl IsTerminal) -> bool {
     }
 }
 
-/// Whether it is shown on standard error how far a command is.
+/// The smallest width that is used.
+const NARROWEST: usize = 40;
+
+/// The width of standard output: `--width`, or that of the terminal; `None` for files and pipes without `--width`.
+pub(super) fn width() -> Option<usize> {
+    let own = || terminal_size::terminal_size_of(std::io::stdout()).map(|(columns, _)| usize::from(columns.0));
+    Terminal::asked().width.or_else(own).map(|width| width.max(NARROWEST))
+}
+
+/// The width of diagnostics on standard error.
+pub(super) fn error_width() -> usize {
+    let own = terminal_size::terminal_size_of(std::io::stderr()).map(|(columns, _)| usize::from(columns.0));
+    own.map_or(80, |width| width.clamp(NARROWEST, 100))
+}
+
+/// The width of pictures.
+pub(super) fn picture_width() -> usize {
+    width().map_or(80, |width| width.min(120))
+}
+
+/// Whether only results and errors are printed.
+pub(super) fn is_quiet() -> bool {
+    Terminal::asked().quiet
+}
+
+/// Whether defaults and durations are printed.
+pub(super) fn is_verbose() -> bool {
+    Terminal::asked().verbose
+}
+
+/// Whether progress is shown on standard error.
 pub(super) fn shows_progress() -> bool {
     !Terminal::asked().no_progress && std::io::stderr().is_terminal()
 }

@@ -1,8 +1,8 @@
-//! Costs by how long units are busy, each unit with a weight: for plans that are fast as a whole.
+//! Costs as weighted busy times of units, to find plans that are fast as a whole.
 //!
-//! However steps overlap, a plan takes as long as its busiest unit is busy. No plan is below `Σ w·load / Σ w` of the plan
-//! for which that is least, whatever the weights `w`, and where the weights are those of the units that are busy longest,
-//! that plan spreads its work over them.
+//! With any overlap of steps, a plan takes at least as long as its busiest unit is busy. For any weights `w`, no plan
+//! is faster than the minimum of `Σ w·load / Σ w` over all plans. If the weights favour the busiest units, the plan
+//! with the minimum balances the load over them.
 
 use super::floor::{Loads, Unit, units};
 use super::{CostModel, limited};
@@ -14,22 +14,22 @@ use crate::topology::Topology;
 use crate::units::Time;
 use std::borrow::Cow;
 
-/// The integer that stands for a weight of 1.
+/// The integer that represents weight 1.
 const PARTS: u64 = 1 << 10;
 
-/// The units of a machine, each with its weight.
+/// The units of a machine with their weights.
 pub(crate) struct Balance<'a> {
     loads: Vec<(Loads<'a>, u64)>,
 }
 
 impl<'a> Balance<'a> {
-    /// All units alike.
+    /// Equal weights.
     pub(crate) fn new(topology: &'a Topology) -> Balance<'a> {
         let loads = |unit: Unit| Loads { topology: Cow::Borrowed(topology), model: CostModel::Exact, unit };
         Balance { loads: units(topology).into_iter().map(|unit| (loads(unit), PARTS)).collect() }
     }
 
-    /// How long each unit is busy with a plan, at the least.
+    /// Minimum busy time of each unit in a plan.
     pub(crate) fn of(&self, plan: &Plan) -> Vec<Time> {
         let busy = |loads: &Loads<'a>| {
             let costs = plan.costs_by(loads);
@@ -38,7 +38,7 @@ impl<'a> Balance<'a> {
         self.loads.iter().map(|(loads, _)| busy(loads)).collect()
     }
 
-    /// A time that no plan of a program is below, of the plan that is cheapest by these costs.
+    /// A lower bound for all plans of a program, given the cheapest plan under these costs.
     pub(crate) fn bound(&self, plan: &Plan) -> Time {
         let weights = self.loads.iter().map(|(_, weight)| u128::from(*weight));
         let weighted =
@@ -46,7 +46,7 @@ impl<'a> Balance<'a> {
         Time::from_ticks(weighted.fold(0, u128::saturating_add) / weights.sum::<u128>().max(1))
     }
 
-    /// The same with a unit that is busy for longest in a plan counting twice as much, one that is never busy as before.
+    /// Shifts the weights towards the load of a plan: the busiest unit counts double, idle units are unchanged.
     #[must_use]
     pub(crate) fn shifted(mut self, plan: &Plan) -> Balance<'a> {
         let busy = self.of(plan);
@@ -100,7 +100,7 @@ mod tests {
     use crate::plan::{self, Request};
     use itertools::iproduct;
 
-    /// Whatever the weights, the cheapest plan by them bounds every plan as a whole.
+    /// For any weights, the cheapest plan bounds the time of every plan.
     #[test]
     fn no_whole_is_below_a_bound() {
         for rows in [256, 4096] {
@@ -126,7 +126,7 @@ mod tests {
                 balance = balance.shifted(&plan);
             }
             assert!(bounds.iter().all(|bound| *bound <= least), "{rows}: {bounds:?} {least:?}");
-            // Shifting to what is busiest makes for better bounds.
+            // Shifting weights to the busiest units improves the bounds.
             assert!(bounds.iter().max() > bounds.first(), "{rows}: {bounds:?}");
         }
     }

@@ -1,4 +1,4 @@
-//! The closed forms of the book: steps by themselves, no overlap, elementwise functions and memory free.
+//! The book's closed forms: isolated steps, no overlap; elementwise functions and memory traffic are free.
 
 use super::limited;
 use crate::collective::Collective;
@@ -30,7 +30,7 @@ impl Costs for Book<'_> {
         let mesh = &topology.mesh;
         let axes = collective.axes(&from.sharding, mesh);
         let local = from.local_bytes(mesh);
-        // The full form of one group member; the checker has kept all sizes below 2^60 elements.
+        // The full array of one group member; the checker limits sizes to below 2^60 elements.
         let full = Bytes(local.0.saturating_mul(axes.group_size(mesh)));
         let form = match collective {
             Collective::AllGather { .. } => topology.all_gather(axes.iter(), full),

@@ -1,4 +1,4 @@
-//! Plans by received bytes: each collective by the recipe that sends least; operations break ties.
+//! Costs by received bytes: each collective uses the recipe that sends least; operations break ties.
 
 use super::{limited, roofline, traffic};
 use crate::collective::Collective;
@@ -11,7 +11,7 @@ use crate::topology::Topology;
 use crate::units::Time;
 use std::borrow::Cow;
 
-/// The bytes that a device receives, of the one that receives most; times are simulated.
+/// Bytes received by the device that receives most. Times are simulated.
 pub(super) struct ReceivedBytes<'a> {
     tuner: Tuner<'a>,
 }

@@ -1,4 +1,4 @@
-//! Simulated times: each collective takes what its recipe takes on the clock.
+//! Simulated times: each collective costs the simulated time of its recipe.
 
 use super::{limited, roofline, traffic};
 use crate::bounds::Bounds;
@@ -30,7 +30,7 @@ impl Costs for Exact<'_> {
     fn collective(&self, collective: &Collective, from: &Layout) -> Cost {
         let bound = self.bounds.collective(collective, from);
         let chosen = self.tuner.choose(collective, from, None);
-        // What is too large to be tried takes no less than its bound.
+        // A collective that is too large to simulate costs its lower bound.
         let time = chosen.ok().and_then(|chosen| chosen.time).unwrap_or_else(|| bound.time());
         let limit = if bound.latency > bound.bandwidth { Limit::Latency } else { Limit::Bandwidth };
         Cost { received: collective.bytes_received(from, &self.tuner.topology().mesh), ..limited(time, limit) }

@@ -1,8 +1,8 @@
-//! What no plan and no schedule of a program can beat: the heaviest load on some unit that no plan avoids.
+//! Lower bound for all plans and schedules of a program: the load of the unit that is busiest in every plan.
 //!
-//! A unit is an engine of a device, or all links along some axes of the machine. For each of them the program is
-//! searched for the plan that keeps it busy for the least time. However its steps overlap, a plan takes as long as its
-//! busiest unit is busy, and so as long as the greatest of these times.
+//! A unit is an engine of a device, or all links along some axes of the machine. For each unit, the planner searches
+//! for the plan that keeps it busy for the shortest time. With any overlap of steps, a plan takes at least as long as
+//! its busiest unit is busy, so at least the maximum of these times.
 
 use super::book::Book;
 use super::{CostModel, limited, roofline, traffic};
@@ -18,7 +18,7 @@ use crate::topology::{EngineId, Topology, Work};
 use crate::units::Time;
 use std::borrow::Cow;
 
-/// What is busy.
+/// A resource whose load bounds the time of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Unit {
     /// One of the engines of a device.
@@ -28,7 +28,7 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// The least time of a message over one of the links.
+    /// Minimum time of a message over one of the links.
     fn one_hop(self, topology: &Topology) -> Time {
         match self {
             Unit::Engine(_) => Time::ZERO,
@@ -38,7 +38,7 @@ impl Unit {
         }
     }
 
-    /// For people and JSON: `links of X and Y`, `compute`.
+    /// Name for display and JSON: `links of X and Y`, `compute`.
     pub fn name(self, topology: &Topology) -> String {
         match self {
             Unit::Engine(engine) => match topology.hardware.engines.names() {
@@ -53,37 +53,37 @@ impl Unit {
     }
 }
 
-/// A time that no plan and no schedule beats.
+/// A lower bound for all plans and schedules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Floor {
-    /// So long the unit is busy in every plan.
+    /// Minimum busy time of the unit in any plan.
     pub time: Time,
-    /// Which.
+    /// The unit.
     pub unit: Unit,
 }
 
-/// With more axes than this only all links together and those of single axes are looked at.
+/// With more axes, only all links together and those of single axes are considered.
 const MOST_AXES: usize = 3;
 
-/// So many moves are looked at; then the heaviest of the units so far is the answer.
+/// Maximum number of moves examined per unit; beyond it, the heaviest unit found so far is returned.
 const MOST_WORK: u64 = 4_000_000;
 
-/// The floor of the program of a plan, on the axes that the plan speaks of; `None` if nothing need take any time, or
-/// layouts are beyond counting.
+/// The lower bound for the program of a plan, on the axes that the plan uses. `None` if the minimum is 0, or there
+/// are too many layouts.
 ///
-/// Local computations take what they do under the costs of the plan.
+/// Local computations have their costs in the plan.
 ///
 /// # Panics
-/// If the topology is not the machine that the plan is for.
+/// If the topology is not the machine of the plan.
 pub fn floor(plan: &Plan, topology: &Topology) -> Option<Floor> {
     let model = CostModel::named(plan.costs).unwrap_or_default();
     let topology = &topology.seen_as(&plan.program.mesh);
     floor_of(&plan.unfilled(), topology, model, plan.in_parts, plan.budget)
 }
 
-/// The floor of a program.
+/// The lower bound for a program.
 ///
-/// - `in_parts`: whether plans with axes in parts are to be thought of.
+/// - `in_parts`: whether plans may split axes into parts.
 pub fn floor_of(
     program: &Program,
     topology: &Topology,
@@ -109,8 +109,7 @@ pub fn floor_of(
 }
 
 impl CostModel {
-    /// The machine with the links that the model takes it to have: the book's formulas know no cable that is both ways
-    /// round a ring of two.
+    /// The machine with the links that the model assumes: in the book's formulas, a ring of two has one cable.
     pub fn machine(self, topology: &Topology) -> Topology {
         let mut machine = topology.clone();
         match self {
@@ -123,9 +122,9 @@ impl CostModel {
     }
 }
 
-/// How long a unit is busy in every plan.
+/// Minimum busy time of a unit over all plans.
 ///
-/// - `topology`: as [`CostModel::machine`] has it.
+/// - `topology`: the result of [`CostModel::machine`].
 pub fn least_load(
     program: &Program,
     topology: &Topology,
@@ -137,17 +136,17 @@ pub fn least_load(
     plan::least(program, &loads, in_parts, budget)
 }
 
-/// What can be busy, the simplest first.
+/// The units of a machine, the simplest first.
 pub fn units(topology: &Topology) -> Vec<Unit> {
     let wired: AxisSet = topology.machine.axis_ids().filter(|axis| topology.machine.size(*axis) > 1).collect();
     let sets = wired.subsets().filter(|axes| wired.len() <= MOST_AXES || axes.len() == 1 || *axes == wired);
     let mut sets: Vec<AxisSet> = sets.filter(|axes| !axes.is_empty()).collect();
-    // All links first, then those of few axes.
+    // All links first, then sets with few axes.
     sets.sort_by_key(|axes| (*axes != wired, axes.len(), *axes));
     topology.hardware.engines.ids().map(Unit::Engine).chain(sets.into_iter().map(Unit::Links)).collect()
 }
 
-/// How long a unit is busy with each step, at the least.
+/// Minimum busy time of a unit in each step.
 pub(super) struct Loads<'a> {
     pub(super) topology: Cow<'a, Topology>,
     pub(super) model: CostModel,
@@ -155,7 +154,8 @@ pub(super) struct Loads<'a> {
 }
 
 impl Loads<'_> {
-    /// A cost that counts if all these works are the unit's; which of several it is the planner does not say.
+    /// The cost if all of these kinds of work use the unit, otherwise 0; the planner does not tell which of them
+    /// occurs.
     fn counted(&self, works: &[Work], cost: impl FnOnce() -> Cost) -> Cost {
         let engines = &self.topology.hardware.engines;
         let is_its = |engine| works.iter().all(|work| engines.of(*work) == Some(engine));

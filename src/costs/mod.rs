@@ -1,4 +1,4 @@
-//! What moves cost while planning: three answers to one trait.
+//! Costs of moves and operations for the planner: three implementations of one trait.
 
 mod balance;
 mod book;
@@ -16,7 +16,7 @@ use crate::topology::{ProductWork, Topology};
 use crate::units::{Bytes, Time};
 use std::borrow::Cow;
 
-/// Which of the answers.
+/// The choice of the cost model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 pub enum CostModel {
@@ -30,7 +30,7 @@ pub enum CostModel {
 }
 
 impl CostModel {
-    /// The model of that name, as [`Costs::name`] has it.
+    /// The model with this name, as given by [`Costs::name`].
     pub fn named(name: &str) -> Option<CostModel> {
         match name {
             "exact" => Some(CostModel::Exact),
@@ -50,7 +50,7 @@ impl CostModel {
     }
 }
 
-/// A product takes the longer of its operations and its memory traffic.
+/// The cost of a product: the longer of its arithmetic and its memory traffic.
 fn roofline(work: &LocalWork, topology: &Topology) -> Cost {
     let LocalWork { dtype, flops, traffic, shape, starts } = *work;
     let traffic = u128::from(traffic.0);
@@ -63,7 +63,7 @@ fn traffic(work: &LocalWork, topology: &Topology) -> Cost {
     limited(topology.memory_time(u128::from(work.traffic.0), work.starts).time(), Limit::Memory)
 }
 
-/// Nothing limits what takes no time.
+/// A cost; work that takes no time has no limit.
 fn limited(time: Time, limit: Limit) -> Cost {
     Cost { time, received: Bytes(0), limit: if time == Time::ZERO { Limit::Free } else { limit } }
 }

@@ -1,7 +1,7 @@
-//! What is measured on a machine to make a hardware profile of it, and the profile.
+//! Measures a machine to create its hardware profile.
 //!
-//! Everything is measured as the engine does it: schedules run on all ranks at once, so that what they share, cores and
-//! memory, is in the figures.
+//! All measurements run as schedules in the engine, on all ranks at once, so that contention for cores and memory is
+//! included.
 
 use super::measured::Spread;
 use crate::dtype::DType;
@@ -14,14 +14,14 @@ use crate::span::Span;
 use crate::topology::Work;
 use std::fmt::Write as _;
 
-/// Bytes of the messages that are timed.
+/// Sizes of the timed messages in bytes.
 pub const MESSAGES: [u64; 6] = [4, 1 << 10, 1 << 14, 1 << 18, 1 << 20, 1 << 22];
-/// Rows and columns of the matrices that are multiplied.
+/// Rows and columns of the multiplied matrices.
 pub const MATRIX: u64 = 384;
-/// Elements of the arrays that are added, f32.
+/// Elements of the added f32 arrays.
 pub const ELEMENTS: u64 = 1 << 20;
 
-/// Every device sends so many bytes to the next one, all at once, until all blocks are home again.
+/// A schedule in which every device sends `bytes` bytes to the next one, repeated until all blocks are back.
 pub fn shifts(ranks: u32, bytes: u64) -> Schedule {
     let mesh = Mesh::of(&[("X", ranks)]);
     let (axis, extent) = (AxisId::new(0), bytes / DType::F32.size());
@@ -55,7 +55,7 @@ pub fn shifts(ranks: u32, bytes: u64) -> Schedule {
     schedule
 }
 
-/// A program in which every device multiplies matrices of this type, and adds arrays.
+/// A program in which every device multiplies matrices of this type and adds arrays.
 pub fn local_work(ranks: u32, dtype: DType) -> String {
     format!(
         "mesh {{X: {ranks}}} on h100_book\ndims {{I: {MATRIX}, J: {MATRIX}, K: {MATRIX}, L: {ELEMENTS}}}\n\
@@ -63,37 +63,37 @@ pub fn local_work(ranks: u32, dtype: DType) -> String {
     )
 }
 
-/// What a machine does.
+/// The measurements of a machine.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Calibration {
-    /// Processes that ran at once.
+    /// Number of concurrent processes.
     pub ranks: u32,
-    /// Cores that they shared.
+    /// Number of cores that they share.
     pub cores: usize,
     /// Bytes of memory of each rank.
     pub memory: u64,
-    /// Bytes and seconds of a message, all ranks sending at once; the shortest first.
+    /// Bytes and seconds of a message while all ranks send, sorted by size.
     pub messages: Vec<(u64, Spread)>,
-    /// Seconds of a product of [`MATRIX`] in bf16.
+    /// Seconds of a product of two square bf16 matrices of size [`MATRIX`].
     pub bf16: Spread,
-    /// The same in i8.
+    /// Seconds of the same product in i8.
     pub int8: Spread,
     /// Seconds of a sum of two arrays of [`ELEMENTS`] f32.
     pub sum: Spread,
 }
 
 impl Calibration {
-    /// Seconds that a message takes whatever its length.
+    /// Seconds of a message independent of its length.
     pub fn overhead(&self) -> f64 {
         self.messages.first().map_or(0.0, |(_, took)| took.median)
     }
 
-    /// Bytes a second of a long message, after the overhead.
+    /// Bytes per second of a long message, without the overhead.
     pub fn rate(&self) -> f64 {
         self.messages.last().map_or(1e9, |(bytes, took)| *bytes as f64 / (took.median - self.overhead()).max(1e-9))
     }
 
-    /// The profile, each measurement with its spread.
+    /// The profile, with the spread of each measurement.
     pub fn to_toml(&self) -> String {
         let Calibration { ranks, cores, memory, messages, bf16, int8, sum } = self;
         let operations = 2.0 * (MATRIX as f64).powi(3);
@@ -139,13 +139,13 @@ impl Calibration {
     }
 }
 
-/// A rate with two digits, so that all rates of a profile have a common tick.
+/// A rate with two significant digits, so that all rates of a profile have a common tick.
 fn two_digits(rate: f64) -> String {
     let rate = if rate.is_finite() { rate.clamp(1e3, 1e18) } else { 1e18 };
     format!("{rate:.1e}")
 }
 
-/// A time of whole nanoseconds.
+/// A time in whole nanoseconds.
 fn nanoseconds(seconds: f64) -> String {
     format!("{:.0}ns", (seconds * 1e9).clamp(1.0, 1e12))
 }

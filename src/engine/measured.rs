@@ -1,29 +1,29 @@
-//! How long operations took on real processes.
+//! Measured times of operations on real processes.
 
 use itertools::Itertools;
 
-/// When an operation started and was done on one rank, in seconds on the clock of the first rank.
+/// Start and end of an operation on one rank, in seconds on the clock of the first rank.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Taken {
-    /// Its operands were there.
+    /// When its operands were present.
     pub start: f64,
-    /// Its result was there.
+    /// When its result was present.
     pub finish: f64,
 }
 
-/// The middle and the ends of several measurements, in seconds.
+/// Median and range of several measurements, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Spread {
-    /// Half of them took longer.
+    /// The median.
     pub median: f64,
-    /// The shortest.
+    /// The minimum.
     pub least: f64,
-    /// The longest.
+    /// The maximum.
     pub most: f64,
 }
 
 impl Spread {
-    /// Of measurements, of which there is at least one; zero of none.
+    /// The spread of measurements; zero if there are none.
     pub fn of(measured: impl IntoIterator<Item = f64>) -> Spread {
         let sorted: Vec<f64> = measured.into_iter().sorted_by(f64::total_cmp).collect();
         let at = |place: usize| sorted.get(place).copied().unwrap_or_default();
@@ -33,19 +33,20 @@ impl Spread {
     }
 }
 
-/// Several runs of a schedule.
+/// Statistics of several runs of a schedule.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measured {
-    /// From when the first rank could start until the last one is done.
+    /// Time from the earliest start to the end of the last rank.
     pub makespan: Spread,
-    /// From the earliest start on any rank to the latest end, for each operation in list order: as the clock tells it.
+    /// Time of each operation, in list order, from its earliest start on any rank to its latest end, as for simulated
+    /// times.
     pub operations: Vec<Spread>,
-    /// How many runs there were.
+    /// Number of runs.
     pub repetitions: usize,
 }
 
 impl Measured {
-    /// Of each run what each rank took for each operation.
+    /// Aggregates the times of all runs: by run, rank and operation.
     pub fn of(runs: &[Vec<Vec<Taken>>]) -> Measured {
         let count = runs.iter().flatten().map(Vec::len).max().unwrap_or(0);
         let length = |run: &Vec<Vec<Taken>>, place: usize| lasting(run.iter().filter_map(|rank| rank.get(place)));
@@ -58,7 +59,7 @@ impl Measured {
     }
 }
 
-/// Seconds from the earliest start to the latest end; 0 of nothing.
+/// Seconds from the earliest start to the latest end; 0 if empty.
 pub fn lasting<'a>(taken: impl Iterator<Item = &'a Taken>) -> f64 {
     let ends = taken.fold((f64::INFINITY, f64::NEG_INFINITY), |(start, finish), taken| {
         (start.min(taken.start), finish.max(taken.finish))

@@ -1,27 +1,27 @@
-//! Which ranks send what to whom.
+//! The messages between ranks.
 
 use crate::mesh::DeviceId;
 use crate::schedule::presence::presence;
 use crate::schedule::{OpId, OpKind, Schedule, Verified};
 
-/// The messages of a schedule, as each rank needs to know them.
+/// The messages of a schedule, from the view of each rank.
 #[derive(Clone, Debug)]
 pub struct Messages {
-    /// By operation and device: whether there is a block.
+    /// By operation and device: whether the device has a block.
     present: Vec<Vec<bool>>,
 }
 
-/// What one device does in a shuffle.
+/// A device's part in a shuffle.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Part {
-    /// Who gets its block, perhaps itself.
+    /// The receiver of its block, possibly itself.
     pub to: Option<DeviceId>,
-    /// Whose block it gets, perhaps its own; none if that one has nothing.
+    /// The sender of the block it receives, possibly itself; `None` if that device has no block.
     pub from: Option<DeviceId>,
 }
 
 impl Messages {
-    /// Of a schedule.
+    /// The messages of a schedule.
     pub fn of(schedule: Verified<'_>) -> Messages {
         Messages { present: presence(schedule) }
     }
@@ -31,7 +31,7 @@ impl Messages {
         self.present[id.index()][device.index()]
     }
 
-    /// What a device does in a shuffle; nothing in any other operation.
+    /// A device's part in a shuffle; empty for other operations.
     pub fn part(&self, schedule: &Schedule, id: OpId, own: DeviceId) -> Part {
         let (OpKind::Shuffle { sources, .. }, &[operand]) = (&schedule.operation(id).kind, &schedule.operands(id)[..])
         else {
@@ -53,7 +53,7 @@ mod tests {
     use crate::schedule::verify;
     use crate::sim::values::{self, Execution, Here};
 
-    /// The blocks that the simulator has are those that are told, on rings, lines, trees, roots and masks.
+    /// Presence equals that of the simulator, on rings, lines, trees, roots and masks.
     #[test]
     fn presence_is_what_the_simulator_finds() {
         let mut absent = 0;

@@ -1,10 +1,10 @@
-//! Schedules on real processes: the very operations of a schedule, in their order, one process for each device.
+//! Runs schedules on real processes, one per device: the operations of a schedule in list order.
 //!
-//! Each process is a rank and computes what its device has, with the kernels of [`crate::sim::values`]; every other
-//! device's block is absent to it. Only shuffles and gathers are different: they are messages. Which messages there
-//! are follows from the schedule alone ([`messages`]), so no rank has to ask.
+//! Each process is a rank and computes the blocks of its device with the kernels of [`crate::sim::values`]; the
+//! blocks of all other devices are absent. Only shuffles and gathers differ: they are messages. The messages follow
+//! from the schedule alone ([`messages`]), so ranks need not negotiate.
 //!
-//! The engine of MPI is behind the feature `mpi`.
+//! The MPI engine requires the feature `mpi`.
 
 pub mod calibrate;
 pub mod measured;

@@ -1,17 +1,16 @@
-//! A page for each code of a diagnostic: what the rule is, why it is there, a program or a schedule that breaks it, and
-//! one that does not.
+//! One page per diagnostic code: the rule, its reason, a program or schedule that breaks it, and one that does not.
 //!
 //! The pages are Markdown files, `pages/CODE.md`: a heading with the code, one sentence, the reasons, and the two
 //! programs.
 
 use strsim::osa_distance;
 
-/// A page about one code.
+/// The page of a code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Page {
-    /// The code, `axis-reused`.
+    /// The code, for example `axis-reused`.
     pub code: &'static str,
-    /// All of the page, in Markdown.
+    /// The full page in Markdown.
     pub text: &'static str,
 }
 
@@ -21,13 +20,14 @@ macro_rules! pages {
     };
 }
 
-/// All pages, in the order of their codes.
+/// All pages, sorted by code.
 pub const PAGES: &[Page] = pages![
     "algorithm-unreadable",
     "algorithm-wrong",
     "ambiguous-axis",
     "array-redeclared",
     "array-too-large",
+    "audit-unreadable",
     "axis-repeated",
     "axis-reused",
     "bad-amount",
@@ -59,6 +59,10 @@ pub const PAGES: &[Page] = pages![
     "gathered-then-cut",
     "hardware-profile",
     "implicit-input",
+    "import-no-mesh",
+    "import-too-large",
+    "import-unreadable",
+    "import-unsupported",
     "in-call",
     "input-hole",
     "input-mismatch",
@@ -80,6 +84,7 @@ pub const PAGES: &[Page] = pages![
     "needs-bool",
     "needs-float",
     "needs-number",
+    "network-too-small",
     "no-common-tick",
     "no-device",
     "no-link",
@@ -138,6 +143,7 @@ pub const PAGES: &[Page] = pages![
     "size-as-number",
     "size-without-value",
     "size-zero",
+    "softmax-batch-dim",
     "source-too-large",
     "statement-too-long",
     "too-deep",
@@ -172,14 +178,14 @@ pub const PAGES: &[Page] = pages![
     "view-size",
 ];
 
-/// The page about a code.
+/// The page of a code.
 pub fn page(code: &str) -> Option<&'static Page> {
     PAGES.iter().find(|page| page.code == code)
 }
 
-/// The codes that an unknown one was probably meant to be, the likeliest first.
+/// Suggestions for an unknown code, the most likely first.
 ///
-/// Near by letters, or made of the same words: `reused-axis` finds `axis-reused`.
+/// Matches similar spelling, or the same words in another order: `reused-axis` finds `axis-reused`.
 pub fn near(code: &str) -> Vec<&'static str> {
     let code = code.to_lowercase();
     let mut near: Vec<(usize, &str)> = PAGES
@@ -195,7 +201,7 @@ pub fn near(code: &str) -> Vec<&'static str> {
     near.into_iter().take(MOST_NEAR).map(|(_, code)| code).collect()
 }
 
-/// So many near codes are offered.
+/// Maximum number of suggestions.
 const MOST_NEAR: usize = 4;
 
 fn words(code: &str) -> impl Iterator<Item = &str> {
@@ -203,22 +209,22 @@ fn words(code: &str) -> impl Iterator<Item = &str> {
 }
 
 impl Page {
-    /// What the rule says, in one sentence.
+    /// The rule in one sentence.
     pub fn sentence(&self) -> &'static str {
         self.text.split("\n\n").nth(1).unwrap_or_default()
     }
 
-    /// A program or a schedule that breaks the rule, if one fits on a page.
+    /// A program or schedule that breaks the rule, if one fits on a page.
     pub fn wrong(&self) -> Option<&'static str> {
         self.program("Wrong:")
     }
 
-    /// What to write instead.
+    /// The corrected version.
     pub fn right(&self) -> Option<&'static str> {
         self.program("Instead:").or_else(|| self.program("Right:"))
     }
 
-    /// The program below a line.
+    /// The program below a heading.
     fn program(&self, line: &str) -> Option<&'static str> {
         let (_, below) = self.text.split_once(&format!("\n{line}\n"))?;
         let (_, program) = below.split_once("```")?;

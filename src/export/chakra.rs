@@ -1,17 +1,17 @@
-//! Chakra's execution traces, a file for each rank: what ASTRA-sim feeds on, also as a collective of one's own.
+//! Chakra execution traces, one file per rank, as read by ASTRA-sim; also usable as a custom collective.
 //!
-//! A file is a sequence of protobuf messages, each after its length: metadata, then nodes. Of a collective they send,
-//! receive and add; there are no buffers, so what can be shown of a trace is what `messages.rs` shows.
+//! A file is a sequence of length-prefixed protobuf messages: metadata, then nodes. The nodes of a collective send,
+//! receive and add. There are no buffers, so a trace can be checked only as far as `messages.rs` does.
 //!
-//! The fields are those of `et_def.proto`, <https://github.com/mlcommons/chakra>; which attributes are read, and as what
-//! type, is that of ASTRA-sim's feeder.
+//! The fields are those of `et_def.proto`, <https://github.com/mlcommons/chakra>. The attributes and their types are
+//! those that ASTRA-sim's feeder reads.
 
 use super::messages::{Messages, Node, What};
 use prost::Message;
 use std::collections::BTreeMap;
 use thiserror::Error;
 
-/// What stands at the start of a file. Without a version it would be empty, at which readers stop.
+/// The metadata at the start of a file. Without a version the message would be empty, at which readers stop.
 #[derive(Clone, PartialEq, Message)]
 struct GlobalMetadata {
     #[prost(string, tag = "1")]
@@ -48,7 +48,7 @@ struct Attribute {
     value: Option<Value>,
 }
 
-/// Of the types of a value those that are written here.
+/// The value types that are written here.
 #[derive(Clone, PartialEq, prost::Oneof)]
 enum Value {
     #[prost(int32, tag = "7")]
@@ -68,21 +68,21 @@ const COMPUTE: i32 = 4;
 const SEND: i32 = 5;
 const RECEIVE: i32 = 6;
 
-/// The most nodes of a rank that are read.
+/// Maximum number of nodes read per rank.
 const MOST_NODES: usize = 1 << 22;
 
-/// Traces, and what whole microseconds have lost.
+/// Traces, and the time lost by rounding to whole microseconds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Traces {
-    /// By rank.
+    /// Files of each rank.
     pub files: Vec<Vec<u8>>,
-    /// Nanoseconds of computing that are not in the durations, of all ranks.
+    /// Nanoseconds of computation missing in the durations, summed over all ranks.
     pub lost: u64,
 }
 
-/// The files of messages.
+/// Writes the files of messages.
 ///
-/// - `add`: nanoseconds that writing so many bytes takes.
+/// - `add`: nanoseconds for writing a number of bytes.
 pub fn write(messages: &Messages, add: impl Fn(u64) -> u64) -> Traces {
     let mut lost = 0u64;
     let mut files = Vec::with_capacity(messages.ranks.len());
@@ -137,7 +137,7 @@ pub fn write(messages: &Messages, add: impl Fn(u64) -> u64) -> Traces {
     Traces { files, lost }
 }
 
-/// Why the file of a rank cannot be read.
+/// The reason why the file of a rank cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, Error, miette::Diagnostic)]
 #[error("rank {rank}: {what}")]
 #[diagnostic(code("algorithm-unreadable"))]
@@ -149,7 +149,7 @@ pub struct Unreadable {
 /// Reads the files of all ranks.
 ///
 /// # Errors
-/// The first thing that a feeder would stumble over.
+/// The first error that a feeder would fail on.
 pub fn read(files: &[Vec<u8>]) -> Result<Messages, Unreadable> {
     let ranks = files.iter().enumerate().map(|(rank, file)| read_rank(rank, file)).collect::<Result<_, _>>()?;
     Ok(Messages { ranks })
@@ -160,7 +160,7 @@ fn read_rank(rank: usize, file: &[u8]) -> Result<Vec<Node>, Unreadable> {
     let mut rest = file;
     let metadata = GlobalMetadata::decode_length_delimited(&mut rest).map_err(|error| wrong(error.to_string()))?;
     if metadata.version.is_empty() {
-        return Err(wrong("no version: readers stop at metadata that are empty".to_owned()));
+        return Err(wrong("the version is missing".to_owned()));
     }
     let mut entries: Vec<Entry> = Vec::new();
     let mut places: BTreeMap<u64, usize> = BTreeMap::new();
@@ -184,13 +184,12 @@ fn read_rank(rank: usize, file: &[u8]) -> Result<Vec<Node>, Unreadable> {
             Some(Value::Int32(number)) => u32::try_from(number).ok(),
             _ => None,
         };
-        let small =
-            |name: &str| number(name).ok_or_else(|| wrong(&format!("no `{name}`, an int32 that is not negative")));
+        let small = |name: &str| number(name).ok_or_else(|| wrong(&format!("missing `{name}`, a non-negative int32")));
         let size = || match value("comm_size") {
             Some(Value::Int64(bytes)) => u64::try_from(bytes).ok(),
             _ => None,
         };
-        let size = || size().ok_or_else(|| wrong("no `comm_size`, an int64 that is not negative"));
+        let size = || size().ok_or_else(|| wrong("missing `comm_size`, a non-negative int64"));
         let what = match entry.kind {
             SEND => What::Send { to: small("comm_dst")?, tag: small("comm_tag")?, bytes: size()? },
             RECEIVE => What::Receive { from: small("comm_src")?, tag: small("comm_tag")?, bytes: size()? },
@@ -200,11 +199,11 @@ fn read_rank(rank: usize, file: &[u8]) -> Result<Vec<Node>, Unreadable> {
                     _ => 0,
                 },
             },
-            other => return Err(wrong(&format!("its type is {other}, and a collective sends, receives and computes"))),
+            other => return Err(wrong(&format!("unsupported node type {other}"))),
         };
         let deps = entry.data_deps.iter().chain(&entry.ctrl_deps);
         let after = deps.map(|id| {
-            places.get(id).copied().ok_or_else(|| wrong(&format!("it waits for node {id}, which is not there")))
+            places.get(id).copied().ok_or_else(|| wrong(&format!("it waits for node {id}, which does not exist")))
         });
         Ok(Node { what, after: after.collect::<Result<_, _>>()? })
     };

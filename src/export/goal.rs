@@ -1,14 +1,14 @@
-//! GOAL, the text that LogGOPSim reads: <https://github.com/spcl/LogGOPSim>.
+//! GOAL, the text format of LogGOPSim: <https://github.com/spcl/LogGOPSim>.
 //!
-//! Each rank lists what it sends, receives and computes, each under a label, and which labels have to be done first.
-//! Computing is given in nanoseconds.
+//! Each rank lists its sends, receives and computations, each with a label, and the labels that must be done first.
+//! Computations are given in nanoseconds.
 
 use super::messages::{Messages, What};
 use std::fmt::Write;
 
 /// The text of messages.
 ///
-/// - `add`: nanoseconds that writing so many bytes takes.
+/// - `add`: nanoseconds for writing a number of bytes.
 pub fn write(messages: &Messages, add: impl Fn(u64) -> u64) -> String {
     let mut text = format!("num_ranks {}\n", messages.ranks.len());
     for (rank, nodes) in messages.ranks.iter().enumerate() {

@@ -1,8 +1,8 @@
-//! Only who sends what to whom, and what waits for what: all that simulators of networks read.
+//! The messages between ranks and their dependencies: the input of network simulators.
 //!
-//! There are no buffers, so it cannot be shown that the right data is sent. What can be shown is that every message is
-//! sent and received once, with one length, that nothing waits for ever, and that word of all ranks that matter comes to
-//! each rank: without that no result can be right.
+//! There are no buffers, so the correctness of the data cannot be checked. The checks are: every message is sent and
+//! received once with one length, there is no deadlock, and each rank hears, directly or indirectly, from all ranks
+//! that contribute to its result.
 
 use super::ranks::machine::{Turn, in_turns};
 use super::ranks::order::History;
@@ -10,87 +10,87 @@ use super::ranks::{Action, Algorithm, Kind, Span};
 use std::collections::{BTreeMap, BTreeSet};
 use thiserror::Error;
 
-/// What all ranks do.
+/// The messages and computations of all ranks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Messages {
-    /// By rank.
+    /// Nodes of each rank.
     pub ranks: Vec<Vec<Node>>,
 }
 
-/// One thing that a rank does.
+/// An action of a rank.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
-    /// What it is.
+    /// The action.
     pub what: What,
-    /// The nodes of the same rank that are done before.
+    /// Nodes of the same rank that must be done before.
     pub after: Vec<usize>,
 }
 
-/// What can be done.
+/// The kinds of actions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
-    /// To another rank.
+    /// Sends to another rank.
     Send {
-        /// To whom.
+        /// Receiver.
         to: u32,
-        /// Told apart by this number from others between the two ranks.
+        /// Tag that distinguishes the messages between two ranks.
         tag: u32,
-        /// How much.
+        /// Size in bytes.
         bytes: u64,
     },
-    /// From another rank.
+    /// Receives from another rank.
     Receive {
-        /// From whom.
+        /// Sender.
         from: u32,
         /// See [`What::Send`].
         tag: u32,
-        /// How much.
+        /// Size in bytes.
         bytes: u64,
     },
-    /// By itself.
+    /// Computes locally.
     Compute {
-        /// What is written.
+        /// Bytes written.
         bytes: u64,
     },
 }
 
-/// What is wrong with messages.
+/// An error in messages.
 #[derive(Clone, Debug, PartialEq, Eq, Error, miette::Diagnostic)]
 #[diagnostic(code("algorithm-wrong"))]
 pub enum Flaw {
-    /// Nobody is there, or what is waited for is not.
+    /// A node refers to a rank or a node that does not exist.
     #[error("rank {rank}, node {node}: {what}")]
     Node {
         /// The rank.
         rank: usize,
-        /// The node of it.
+        /// The node.
         node: usize,
-        /// In words.
+        /// Description.
         what: String,
     },
-    /// Some nodes wait for each other, or for a message that nobody sends.
-    #[error("deadlock: node {node} of rank {rank} waits, and so do {more} more")]
+    /// Some nodes wait for each other, or for a message that is never sent.
+    #[error("deadlock: node {node} of rank {rank} and {more} other nodes wait")]
     Deadlock {
-        /// The first of them.
+        /// Rank of the first waiting node.
         rank: usize,
         /// The node.
         node: usize,
-        /// How many more.
+        /// Number of other waiting nodes.
         more: usize,
     },
     /// A rank cannot have the right result.
-    #[error("rank {rank} never hears of rank {of}, whose input it needs")]
+    #[error("rank {rank} needs the input of rank {of} but never receives data from it")]
     Unheard {
-        /// Who needs it.
+        /// The rank.
         rank: usize,
-        /// Whose.
+        /// The rank whose input does not reach it.
         of: usize,
     },
 }
 
 /// The messages of an algorithm.
 ///
-/// - `chunk`: bytes of a chunk.
+/// - `chunk`: size of a chunk in bytes.
 pub fn messages(algorithm: &Algorithm, chunk: u64) -> Messages {
     let n = algorithm.ranks.len();
     let mut sent = vec![vec![0u32; n]; n];
@@ -131,7 +131,7 @@ pub fn messages(algorithm: &Algorithm, chunk: u64) -> Messages {
     all
 }
 
-/// The nodes of a rank so far.
+/// The nodes of a rank under construction.
 #[derive(Default)]
 struct List {
     nodes: Vec<Node>,
@@ -148,7 +148,8 @@ impl List {
     }
 }
 
-/// Checks messages: all are matched, nothing waits for ever, and word comes to whom it must.
+/// Checks that all messages are matched, that there is no deadlock, and that each rank hears from all contributing
+/// ranks.
 ///
 /// # Errors
 /// The first flaw.
@@ -165,15 +166,15 @@ pub fn check(messages: &Messages, kind: Option<Kind>) -> Result<(), Flaw> {
                 What::Compute { .. } => None,
             };
             if other.is_some_and(|other| other >= n || other == rank) {
-                return wrong(rank, number, "its peer is no other rank");
+                return wrong(rank, number, "its peer is not another rank");
             }
             if node.after.iter().any(|before| *before >= nodes.len() || *before == number) {
-                return wrong(rank, number, "it waits for what is not there");
+                return wrong(rank, number, "it waits for a missing node");
             }
             if let What::Send { to, tag, bytes } = node.what
                 && senders.insert((rank, to as usize, tag), (number, bytes)).is_some()
             {
-                return wrong(rank, number, "a message between the same ranks has the same tag");
+                return wrong(rank, number, "another message between these ranks has the same tag");
             }
         }
     }
@@ -195,10 +196,10 @@ pub fn check(messages: &Messages, kind: Option<Kind>) -> Result<(), Flaw> {
             let from = from as usize;
             match senders.get(&(from, rank, tag)) {
                 Some((sender, sent)) if *sent != bytes && heard[from][*sender].is_some() => {
-                    return Err(flaw(rank, number, "it receives another length than was sent"));
+                    return Err(flaw(rank, number, "the received length differs from the sent length"));
                 }
                 Some((sender, _)) => hear(&heard[from][*sender]),
-                None => return Err(flaw(rank, number, "nobody sends what it receives")),
+                None => return Err(flaw(rank, number, "its message is never sent")),
             }
         }
         heard[rank][number] = is_ready.then_some(known);
@@ -213,13 +214,13 @@ pub fn check(messages: &Messages, kind: Option<Kind>) -> Result<(), Flaw> {
             if let What::Receive { from, tag, .. } = node.what
                 && senders.remove(&(from as usize, rank, tag)).is_none()
             {
-                return wrong(rank, number, "it receives what another node has received");
+                return wrong(rank, number, "its message is also received by another node");
             }
         }
     }
     if let Some((rank, _, _)) = senders.keys().next() {
         let node = senders.values().next().map_or(0, |(node, _)| *node);
-        return wrong(*rank, node, "nobody receives what it sends");
+        return wrong(*rank, node, "its message is never received");
     }
     let Some(kind) = kind else { return Ok(()) };
     for (rank, heard) in heard.iter().enumerate() {

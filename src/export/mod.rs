@@ -1,11 +1,12 @@
-//! Schedules for other tools: the programs that their runtimes and simulators read.
+//! Exports schedules and plans to the formats of other runtimes, simulators and languages.
 //!
-//! A schedule of one collective becomes an [`Algorithm`](ranks::Algorithm): what each rank sends, receives and combines,
-//! chunk by chunk. From that each format is written by a module of its own, which also reads it. What is read is
-//! interpreted on symbols and held against the collective that it claims to be; so is everything that is written,
-//! before it leaves.
+//! A schedule of one collective becomes an [`Algorithm`](ranks::Algorithm): each rank's sends, receives and
+//! reductions, chunk by chunk. Each format has a module that writes it from the algorithm and reads it. Files that
+//! are read are executed symbolically and compared with the collective that they claim to implement. Files that are
+//! written are checked in the same way first.
 //!
-//! A plan becomes a program of an array language: what each device does with its shards, with the plan's own collectives.
+//! A plan becomes a program of an array language: the computation of each device on its shards, with the plan's own
+//! collectives.
 
 pub mod chakra;
 pub mod goal;
@@ -14,6 +15,6 @@ pub mod messages;
 pub mod msccl;
 pub mod mscclpp;
 pub mod ranks;
+mod source;
 pub mod stablehlo;
-mod told;
 pub mod words;

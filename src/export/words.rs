@@ -1,8 +1,8 @@
-//! A collective of a plan in the words that array languages have: one exchange along one dim of the block, and what each
-//! device does with its own block before and after.
+//! Lowers a plan's collectives to primitives of array languages: one exchange along one dim of the block, and local
+//! operations before and after.
 //!
-//! The words of JAX and StableHLO work on one dim at a time. A gather of several dims at once gets a dim in front for
-//! the pieces, which are put in their places afterwards; so it stays one exchange.
+//! The primitives of JAX and StableHLO work on one dim at a time. A gather of several dims gets an additional leading
+//! dim for the pieces, which are rearranged afterwards, so that it stays one exchange.
 //!
 //! ```text
 //! A[I_X, J_Y] -> A[I, J]     reshape (1, i, j), AllGather_XY along dim 0, (x, y, i, j) -> (x, i, y, j) -> (I, J)
@@ -19,85 +19,86 @@ use crate::program::{Definition, Program, ValueId};
 use crate::supply::Supply;
 use itertools::Itertools;
 
-/// What a device does, with others or alone.
+/// A primitive. Those marked as local do not communicate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Word {
-    /// The block with its dims cut into `cut`, put in another order, and joined to `extents`. Alone.
+    /// Reshapes the block to `cut`, permutes its dims by `order`, and reshapes it to `extents`. Local.
     Rearrange {
-        /// The extents of the block, each dim cut in one or more.
+        /// The extents of the block, with each dim split into one or more.
         cut: Vec<u64>,
-        /// Which of them stands where.
+        /// The permutation: for each new dim, the previous one.
         order: Vec<usize>,
-        /// The extents then.
+        /// The extents of the result.
         extents: Vec<u64>,
     },
-    /// The blocks of a group, one after the other along a dim, in the order of the group.
+    /// Concatenates the blocks of a group along a dim, in group order.
     AllGather {
         /// The group, major first.
         axes: Axes,
-        /// Along which dim of the block.
+        /// Dim of the block.
         dim: usize,
     },
-    /// The blocks of a group combined; each device gets its part along a dim.
+    /// Combines the blocks of a group; each device gets its part along a dim.
     ReduceScatter {
         /// The group, major first.
         axes: Axes,
-        /// Along which dim of the block.
+        /// Dim of the block.
         dim: usize,
-        /// One that folds.
+        /// A fold operator.
         operator: Operator,
     },
-    /// The blocks of a group combined.
+    /// Combines the blocks of a group.
     AllReduce {
         /// The group.
         axes: Axes,
-        /// One that folds.
+        /// A fold operator.
         operator: Operator,
     },
-    /// Each device cuts its block along one dim and gives a part to each; what it gets it joins along another.
+    /// Splits each block along one dim, sends one part to each device, and concatenates the received parts along
+    /// another dim.
     AllToAll {
         /// The group, major first.
         axes: Axes,
-        /// The dim that is cut.
+        /// The dim that is split.
         split: usize,
-        /// The dim along which the parts are joined.
+        /// The dim along which the parts are concatenated.
         join: usize,
     },
-    /// Each device gives its block to one other.
+    /// Sends each block to one other device.
     Permute {
         /// The group, major first.
         axes: Axes,
-        /// From which place in the group to which, by the place that gets it.
+        /// Source and target positions in the group, sorted by target.
         pairs: Vec<(u64, u64)>,
     },
-    /// Each device keeps its part along a dim. Alone.
+    /// Keeps the device's part along a dim. Local.
     Own {
         /// The group, major first.
         axes: Axes,
-        /// Along which dim of the block.
+        /// Dim of the block.
         dim: usize,
-        /// How long the part is.
+        /// Length of the part.
         length: u64,
     },
-    /// Zeros instead of the block, on all but the first device of the group. Alone.
+    /// Replaces the block by zeros on all but the first device of the group. Local.
     First {
         /// The group.
         axes: Axes,
     },
-    /// The elements squared. Alone.
+    /// Squares the elements. Local.
     Square,
-    /// The elements divided by a number. Alone.
+    /// Divides the elements by a number. Local.
     Over(u64),
-    /// The first dim combined away. Alone.
+    /// Reduces the first dim. Local.
     Fold(Operator),
 }
 
-/// By which operators a language combines blocks.
+/// The reduction operators that a language supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Vocabulary {
-    /// JAX: reduces by sum, max and min (which are or and and), scatters sums.
+    /// JAX reduces by sum, max and min (for bools: or, and), and scatters only sums.
     Jax,
-    /// StableHLO: by whatever folds.
+    /// StableHLO supports all fold operators.
     StableHlo,
 }
 
@@ -117,30 +118,30 @@ impl Vocabulary {
     }
 }
 
-/// The words for a collective that is applied to a block of this layout.
+/// The words for a collective applied to a block of this layout.
 ///
-/// A maximum that is scattered becomes an AllToAll and a fold where the language scatters sums alone; a product of all
-/// blocks a gather and a fold; a broadcast the sum of one block and zeros.
+/// If the language scatters only sums, a scattered maximum becomes an AllToAll and a local fold. A product over all
+/// blocks becomes a gather and a fold. A broadcast becomes the sum of one block and zeros.
 pub fn words(collective: &Collective, from: &Layout, mesh: &Mesh, vocabulary: Vocabulary) -> Vec<Word> {
     let sentence = Sentence { from, mesh, extents: from.local_extents(mesh), words: Vec::new() };
     sentence.of(collective, vocabulary)
 }
 
-/// The axes of an open sum, whose pieces are a dim in front of an array that is handed in or out; of what only the first
-/// device has there is one piece.
+/// The axes of an open sum. Its pieces form a leading dim of arrays that are passed in or out; if only the first
+/// device holds the array, there is one piece.
 pub(super) fn pieces(layout: &Layout) -> Option<Axes> {
     let is_sum = !layout.sharding.open.is_empty() && layout.sharding.operator != Operator::Root;
     is_sum.then(|| layout.sharding.open.in_order())
 }
 
-/// The inputs that a caller hands in, in order.
+/// The inputs that the caller passes, in order.
 pub(super) fn given(plan: &Plan) -> Vec<StepId> {
     plan.ids()
         .filter(|id| plan.step(*id).op == StepOp::Input && counted(&plan.program, plan.step(*id).value).is_none())
         .collect()
 }
 
-/// The length of an array that holds the places along its dim.
+/// The length of an array that holds the positions along its dim.
 pub(super) fn counted(program: &Program, id: ValueId) -> Option<u64> {
     let value = program.value(id);
     match value.definition {
@@ -149,7 +150,7 @@ pub(super) fn counted(program: &Program, id: ValueId) -> Option<u64> {
     }
 }
 
-/// What makes a value of whole arrays: there moves and new names change nothing, and no padding is to be filled.
+/// The operation of a value on whole arrays: moves and renamings are identities, and there is no padding to fill.
 pub(super) fn of_whole(program: &Program, id: ValueId) -> StepOp {
     let einsum = || program.einsum(id);
     match &program.value(id).definition {
@@ -164,8 +165,8 @@ pub(super) fn of_whole(program: &Program, id: ValueId) -> StepOp {
     }
 }
 
-/// The axes of the padded dim of a filler's block, and how long it is in each: where its lanes begin in the whole array.
-/// `None` where the dim is whole.
+/// The axes of a filler's padded dim, and its length per device; these determine where its lanes begin in the whole
+/// array. `None` if the dim is whole.
 pub(super) fn filled(plan: &Plan, id: StepId) -> Option<(Axes, u64)> {
     let StepOp::Map { function: Function::Fill { dim, .. }, .. } = plan.step(id).op else { return None };
     let (layout, dim) = (&plan.step(id).layout, usize::from(dim));
@@ -173,12 +174,12 @@ pub(super) fn filled(plan: &Plan, id: StepId) -> Option<(Axes, u64)> {
     (!axes.is_empty()).then(|| (axes, layout.local_extents(&plan.program.mesh)[dim]))
 }
 
-/// The extents of an array as it is handed in or out: the pieces of an open sum in front, no padding.
+/// The extents of an array as passed in or out: the pieces of an open sum first, without padding.
 pub(super) fn declared(plan: &Plan, layout: &Layout) -> Vec<u64> {
     in_front(plan, layout).chain(layout.dims.iter().map(|dim| plan.program.dims.size(dim.id))).collect()
 }
 
-/// The same with the padding that the layouts need.
+/// As [`declared`], with the padding that the layouts need.
 pub(super) fn padded(plan: &Plan, layout: &Layout) -> Vec<u64> {
     in_front(plan, layout).chain(layout.dims.iter().map(|dim| dim.size)).collect()
 }
@@ -190,7 +191,7 @@ fn in_front(plan: &Plan, layout: &Layout) -> impl Iterator<Item = u64> {
 struct Sentence<'a> {
     from: &'a Layout,
     mesh: &'a Mesh,
-    /// Of the block before.
+    /// Extents of the current block.
     extents: Vec<u64>,
     words: Vec<Word>,
 }
@@ -215,7 +216,7 @@ impl Sentence<'_> {
             }
             Collective::AllToAll { axes, from, to } => self.exchange(*axes, *from, *to),
             Collective::Permute { to } => self.permute(collective, to),
-            // What others have no word for is said step by step.
+            // Reshards without a primitive are lowered step by step.
             Collective::Reshard { by, .. } => {
                 let mut from = self.from.clone();
                 for step in by {
@@ -227,7 +228,7 @@ impl Sentence<'_> {
             Collective::Broadcast { axes } => {
                 let axes = axes.in_order();
                 self.words.push(Word::First { axes });
-                // Of truth values there is no sum.
+                // Bools have no sum.
                 let operator = if self.from.dtype == DType::Bool { Operator::Or } else { Operator::Sum };
                 self.words.push(Word::AllReduce { axes, operator });
             }
@@ -240,7 +241,7 @@ impl Sentence<'_> {
         self.words
     }
 
-    /// A map before and a finish after what combines pairs.
+    /// Adds the operator's function before and after a fold.
     fn around(&mut self, operator: Operator, group: Axes, combine: impl FnOnce(&mut Self, Operator)) {
         if operator == Operator::SquareAdd {
             self.words.push(Word::Square);
@@ -252,7 +253,7 @@ impl Sentence<'_> {
         }
     }
 
-    /// `on` are the axes that each dim loses, a suffix of its own.
+    /// `on`: the axes that each dim loses, a suffix of its own.
     fn gather(&mut self, on: &[Axes]) {
         if let Some((dim, axes)) = only(on) {
             self.words.push(Word::AllGather { axes, dim });
@@ -270,7 +271,7 @@ impl Sentence<'_> {
         self.words.push(Word::Rearrange { cut, order, extents });
     }
 
-    /// `on` are the axes that each dim gets.
+    /// `on`: the axes that each dim gets.
     fn scatter(&mut self, on: &[Axes], operator: Operator, vocabulary: Vocabulary) {
         let scatters = vocabulary.scatters(operator);
         if let Some((dim, axes)) = only(on).filter(|_| scatters) {
@@ -306,14 +307,14 @@ impl Sentence<'_> {
         self.words.push(Word::Fold(operator));
     }
 
-    /// A dim of one piece in front.
+    /// Adds a leading dim of length 1.
     fn front(&mut self) {
         let order = (0..self.extents.len()).collect();
         let extents = [vec![1], self.extents.clone()].concat();
         self.words.push(Word::Rearrange { cut: self.extents.clone(), order, extents });
     }
 
-    /// The parts arrive in the order of the dim that gets the axes, and belong in that of the dim that loses them.
+    /// Parts arrive in the order of the dim that gets the axes, and are reordered for the dim that loses them.
     fn exchange(&mut self, axes: Axes, from: usize, to: usize) {
         self.words.push(Word::AllToAll { axes, split: to, join: from });
         let lost: Vec<AxisId> = self.from.sharding.dims[from].iter().filter(|axis| axes.contains(*axis)).collect();
@@ -328,7 +329,7 @@ impl Sentence<'_> {
             _ => *extent,
         });
         let extents: Vec<u64> = extents.collect();
-        // Only the dim that loses them is cut: by the axes, then what one device had.
+        // Only the dim that loses the axes is split: by the axes, then by the part of one device.
         let cut_from: Vec<u64> = got.iter().map(size).chain([self.extents[from]]).collect();
         let cut = [&extents[..from], &cut_from, &extents[from + 1..]].concat();
         let places = lost.iter().map(|axis| from + got.iter().position(|other| other == axis).unwrap_or_default());
@@ -345,7 +346,7 @@ impl Sentence<'_> {
     }
 }
 
-/// The only dim that has axes.
+/// The only dim with axes.
 fn only(on: &[Axes]) -> Option<(usize, Axes)> {
     let with = on.iter().copied().enumerate().filter(|(_, axes)| !axes.is_empty());
     with.exactly_one().ok()

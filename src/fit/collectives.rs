@@ -1,14 +1,14 @@
-//! Constants of messages, from times of whole collectives.
+//! Fits the constants of messages to measured times of whole collectives.
 //!
-//! A library sends AllGathers, ReduceScatters and AllReduces around a ring, and AllToAlls directly. So with `t(b)` for a
-//! message of `b` bytes, `V` bytes of an array and `n` devices
+//! The model assumes that a library runs AllGathers, ReduceScatters and AllReduces around a ring, and AllToAlls
+//! directly. With `t(b)` for a message of `b` bytes, `V` bytes of an array and `n` devices:
 //!
-//! - AllGather and ReduceScatter take `start + (n - 1) t(V/n)`, AllReduce twice as many messages,
-//! - AllToAll takes `start + (n - 2) b/w + t(b)`, with `b = V/n²`: but for the last, messages wait for the port only,
-//! - AllReduce of floats may take `start + t(V)` instead, with protocols of its own: the switch adds,
+//! - AllGather and ReduceScatter take `start + (n - 1) t(V/n)`; AllReduce sends twice as many messages.
+//! - AllToAll takes `start + (n - 2) b/w + t(b)`, with `b = V/n²`: all messages but the last only occupy the port.
+//! - AllReduce of floats may take `start + t(V)` instead, with separate protocols, if the switch reduces.
 //!
-//! where `t(b)` is the least of `latency + b/rate` over protocols, and `w` the highest of the rates. The simulated links
-//! say the same of the schedules of these methods.
+//! `t(b)` is the minimum of `latency + b/rate` over the protocols, and `w` is the highest rate. The simulated links
+//! give the same times for the schedules of these methods.
 
 use super::search::{best_of, loss_of};
 use super::table::Collective;
@@ -18,30 +18,30 @@ use crate::topology::{Measured, Messages, Protocol, Traffic};
 use itertools::Itertools;
 use std::collections::BTreeMap;
 
-/// So many protocols; with more, sizes between those that were measured are not met better.
+/// Number of protocols. More do not improve predictions for sizes between the measured ones.
 const PROTOCOLS: usize = 3;
 
-/// Constants and how well they fit.
+/// Fitted constants and their errors.
 #[derive(Clone, Debug)]
 pub struct Fit {
-    /// For each number of devices that was measured.
+    /// Constants for each measured number of devices.
     pub measured: Vec<Measured>,
-    /// Of each measurement, by its collective and its devices, with the constants of all.
+    /// Errors of all measurements, by collective and devices.
     pub errors: BTreeMap<(CollectiveKind, u32), Errors>,
-    /// The same with the constants that all other sizes give.
+    /// The same errors when each size is predicted with constants fitted to the other sizes.
     pub left_out: BTreeMap<(CollectiveKind, u32), Errors>,
 }
 
-/// What `t(b)` stands for in a measurement, and how often.
+/// How `t(b)` enters a measured time.
 #[derive(Clone, Copy, Debug)]
 struct Term {
-    /// Messages one after the other.
+    /// Number of sequential messages.
     messages: f64,
-    /// Bytes of one.
+    /// Bytes per message.
     bytes: f64,
-    /// Messages that only keep a port busy.
+    /// Number of messages that only occupy a port.
     waiting: f64,
-    /// What was measured, in microseconds.
+    /// Measured time in microseconds.
     measured: f64,
 }
 
@@ -55,12 +55,12 @@ impl Term {
         }
     }
 
-    /// Of a sum in the switch.
+    /// The term of a reduction in the switch.
     fn in_switch(row: &Collective) -> Term {
         Term { messages: 1.0, bytes: row.bytes as f64, waiting: 0.0, measured: row.microseconds }
     }
 
-    /// With constants in microseconds and bytes a microsecond.
+    /// The predicted time, with constants in microseconds and bytes per microsecond.
     fn predicted(self, constants: &[f64]) -> f64 {
         let (start, protocols) = constants.split_first().expect("a start");
         let (latencies, rates) = protocols.split_at(protocols.len() / 2);
@@ -70,18 +70,18 @@ impl Term {
     }
 }
 
-/// The traffic that a collective is.
+/// The traffic kind of a collective.
 fn traffic(kind: CollectiveKind) -> Traffic {
     if kind == CollectiveKind::AllToAll { Traffic::Exchange } else { Traffic::Collective }
 }
 
-/// A switch adds if the largest AllReduce of floats takes no more than this part of the time of one of integers, which
-/// no switch adds.
+/// The switch is taken to reduce if the largest AllReduce of floats takes at most this fraction of the time for
+/// integers, which no switch reduces.
 const ADDS: f64 = 0.9;
 
-/// Searches for the constants of each number of devices.
+/// Fits the constants for each number of devices.
 ///
-/// Where only collectives or only exchanges were measured, the others get the same figures.
+/// If only collectives, or only exchanges, were measured, both get the same constants.
 pub fn fit(rows: &[Collective]) -> Fit {
     let mut fit = Fit { measured: Vec::new(), errors: BTreeMap::new(), left_out: BTreeMap::new() };
     for devices in rows.iter().map(|row| row.devices).sorted().dedup() {
@@ -105,7 +105,7 @@ pub fn fit(rows: &[Collective]) -> Fit {
     fit
 }
 
-/// How far measurements are off, by collective and devices.
+/// The errors of predictions, by collective and devices.
 ///
 /// - `measured`: constants, such as those of a profile.
 pub fn errors_of(rows: &[Collective], measured: &[Measured]) -> BTreeMap<(CollectiveKind, u32), Errors> {
@@ -121,7 +121,7 @@ fn error(measured: &Measured, row: &Collective) -> f64 {
     (microseconds(measured, row) / row.microseconds - 1.0).abs()
 }
 
-/// What a collective is said to take.
+/// Predicted time of a collective in microseconds.
 fn microseconds(measured: &Measured, row: &Collective) -> f64 {
     let by_messages = Term::of(row).predicted(&numbers(measured.messages(traffic(row.kind))));
     let sums = measured.sums.as_ref().filter(|_| may_be_sum(row));
@@ -156,7 +156,7 @@ fn constants(devices: u32, rows: &[Collective]) -> Option<Measured> {
     both(Some(others), in_switch)
 }
 
-/// Whether the switch adds floats.
+/// Whether the switch reduces floats.
 fn adds(rows: &[Collective]) -> bool {
     let sums = || rows.iter().filter(|row| row.kind == CollectiveKind::AllReduce);
     let pairs = sums().filter(|row| row.is_float).cartesian_product(sums().filter(|row| !row.is_float));
@@ -164,9 +164,10 @@ fn adds(rows: &[Collective]) -> bool {
     largest.is_some_and(|(float, other)| float.microseconds < ADDS * other.microseconds)
 }
 
-/// The constants that fit best; none if there are no measurements.
+/// The best constants; `None` if there are no measurements.
 ///
-/// - `otherwise`: what a measurement takes without them, by its place, if that is less.
+/// - `otherwise`: the time that a measurement (given by index) takes without these messages; the minimum of both
+///   counts.
 fn messages(terms: &[Term], otherwise: impl Fn(usize) -> f64) -> Option<Messages> {
     let shortest = terms.iter().map(|term| term.measured).min_by(f64::total_cmp)?;
     let moved = |term: &Term| term.bytes * (term.messages + term.waiting) / term.measured;
@@ -190,7 +191,7 @@ fn messages(terms: &[Term], otherwise: impl Fn(usize) -> f64) -> Option<Messages
     Some(rounded(&found))
 }
 
-/// In base units, without protocols that no message takes.
+/// The constants in base units, without protocols that no message uses.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a few microseconds")]
 fn rounded(constants: &[f64]) -> Messages {
     let nanoseconds = |microseconds: f64| (microseconds * 100.0).round() as u64 * 10_000;
@@ -199,7 +200,7 @@ fn rounded(constants: &[f64]) -> Messages {
         .iter()
         .zip(rates)
         .map(|(latency, rate)| Protocol { latency: nanoseconds(*latency), one_way: nearest_rate(rate * 1e6) });
-    // Of those with more latency only what is faster is ever taken.
+    // A protocol with more latency is used only if it has a higher rate.
     let mut protocols: Vec<Protocol> = Vec::new();
     for protocol in all.sorted_by_key(|protocol| (protocol.latency, std::cmp::Reverse(protocol.one_way))) {
         if protocols.last().is_none_or(|last| last.one_way < protocol.one_way) {
@@ -209,7 +210,7 @@ fn rounded(constants: &[f64]) -> Messages {
     Messages { start: nanoseconds(constants[0]), protocols }
 }
 
-/// The other way round.
+/// The inverse of [`rounded`].
 fn numbers(messages: &Messages) -> Vec<f64> {
     let latencies = messages.protocols.iter().map(|protocol| protocol.latency as f64 / 1e6);
     let rates = messages.protocols.iter().map(|protocol| protocol.one_way.per_second() as f64 / 1e6);
@@ -220,7 +221,7 @@ fn numbers(messages: &Messages) -> Vec<f64> {
 mod tests {
     use super::*;
 
-    /// Times that the model makes, of constants drawn at random.
+    /// Times predicted by the model for random constants.
     fn made(random: &mut fastrand::Rng) -> (Measured, Vec<Collective>) {
         let mut messages = || {
             let (latency, fastest) = (random.u64(40..200) * 10_000, 10f64.powf(9.0 + 2.5 * random.f64()));
@@ -253,7 +254,7 @@ mod tests {
         }
     }
 
-    /// One kind of collective is enough for a profile.
+    /// Measuring one kind of collective is sufficient for a profile.
     #[test]
     fn what_was_not_measured_is_taken_to_be_alike() {
         let (_, rows) = made(&mut fastrand::Rng::with_seed(5));
@@ -264,7 +265,7 @@ mod tests {
         assert!(fit(&[]).measured.is_empty());
     }
 
-    /// Where floats take much less time than integers the switch adds them.
+    /// If floats take much less time than integers, the switch is found to reduce.
     #[test]
     fn sums_in_the_switch_are_seen() {
         let (_, rows) = made(&mut fastrand::Rng::with_seed(7));

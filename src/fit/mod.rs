@@ -1,10 +1,10 @@
-//! The constants of a hardware profile, from measurements.
+//! Fits the constants of a hardware profile to measurements.
 //!
-//! A table of measurements is read (`table.rs`), and constants are searched for with which the model comes closest to
-//! them (`search.rs`): of messages (`collectives.rs`), and of products (`products.rs`). Rates are whole numbers of few
-//! small factors, so that times stay exact in a common tick.
+//! The measurements are read from a table (`table.rs`). A search (`search.rs`) finds the constants for which the
+//! model is closest to them: those of messages (`collectives.rs`) and of products (`products.rs`). Rates are integers
+//! with few small prime factors, so that times stay exact in a common tick.
 //!
-//! [`Errors`] holds the relative errors of a fit: on all measurements, and on those that were left out of it.
+//! [`Errors`] holds the relative errors of a fit, on all measurements and on held-out ones.
 
 pub mod collectives;
 pub mod products;
@@ -13,46 +13,47 @@ pub mod table;
 
 use crate::units::Rate;
 
-/// How far predictions are off: each as `|predicted / measured - 1|`.
+/// Relative errors of predictions: `|predicted / measured - 1|`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Errors {
-    /// In order.
+    /// In ascending order.
     sorted: Vec<f64>,
 }
 
 impl Errors {
-    /// Of some predictions.
+    /// Collects errors.
     pub fn new(errors: impl IntoIterator<Item = f64>) -> Errors {
         let mut sorted: Vec<f64> = errors.into_iter().collect();
         sorted.sort_by(f64::total_cmp);
         Errors { sorted }
     }
 
-    /// All of several.
+    /// Merges several sets of errors.
     pub fn of_all<'e>(all: impl IntoIterator<Item = &'e Errors>) -> Errors {
         Errors::new(all.into_iter().flat_map(|errors| errors.sorted.iter().copied()))
     }
 
-    /// How many there are.
+    /// Number of errors.
     pub fn count(&self) -> usize {
         self.sorted.len()
     }
 
-    /// So many of a hundred are no larger than this; 0 if there are none.
+    /// The error that `percent` of all errors do not exceed; 0 if there are none.
     pub fn percentile(&self, percent: usize) -> f64 {
         let place = (self.sorted.len() * percent).div_ceil(100).saturating_sub(1);
         self.sorted.get(place).copied().unwrap_or(0.0)
     }
 
-    /// The largest.
+    /// The largest error.
     pub fn worst(&self) -> f64 {
         self.sorted.last().copied().unwrap_or(0.0)
     }
 }
 
-/// The whole rate of at most three digits that is nearest of those without prime factors above five, and with few threes.
+/// The nearest integer rate with at most three significant digits, no prime factor above five, and few factors of
+/// three.
 ///
-/// Such rates have a common tick that is long enough to count with. One lies within 7 % of any rate.
+/// Such rates have a common tick of reasonable length. There is one within 7 % of any rate.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "rates are between 1e3 and 1e18")]
 pub fn nearest_rate(per_second: f64) -> Rate {
     let per_second = per_second.clamp(1e5, 1e17);

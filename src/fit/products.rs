@@ -1,7 +1,7 @@
-//! Constants of local products, from times of matrix products.
+//! Fits the constants of local products to measured times of matrix products.
 //!
-//! The model is that of [`Products`]: waves of tiles, memory traffic, and a start. A tile is of one of a few sizes, and
-//! its rate is fitted; so are the rest.
+//! The model is that of [`Products`]: waves of tiles, memory traffic, and a start-up time. The tile is one of a few
+//! sizes. Its rate and the other constants are fitted.
 
 use super::search::{descend, loss_of};
 use super::table::Product;
@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 /// Sides of the tiles.
 const TILES: [(u32, u32); 5] = [(256, 128), (128, 128), (128, 64), (64, 64), (128, 32)];
-/// Where each constant stands: start, wave and cut in microseconds, then rates in units a microsecond.
+/// Positions of the constants: start, wave and cut in microseconds, then rates in units per microsecond.
 const START: usize = 0;
 const WAVE: usize = 1;
 const CUT: usize = 2;
@@ -22,32 +22,32 @@ const LATER: usize = 4;
 const SLOW: usize = 5;
 const FAST: usize = 6;
 const FIRST_TILE: usize = 7;
-/// As many measurements are fitted; of more, as many that lie evenly in the table.
+/// Maximum number of measurements used; larger tables are sampled evenly.
 const MOST: usize = 800;
 
-/// Constants and how well they fit.
+/// Fitted constants and their errors.
 #[derive(Clone, Debug)]
 pub struct Fit {
     /// The constants.
     pub products: Products,
-    /// Of all measurements, by the power of two that their rows reach.
+    /// Errors of all measurements, keyed by the base-2 logarithm of their rows, rounded down.
     pub errors: BTreeMap<u32, Errors>,
-    /// Of every fifth measurement, with constants from the others.
+    /// Errors of every fifth measurement, with constants fitted to the others.
     pub left_out: BTreeMap<u32, Errors>,
 }
 
-/// Bounds that a profile gives: nothing is fitted above them.
+/// Upper bounds from a profile; fitted rates do not exceed them.
 #[derive(Clone, Copy, Debug)]
 pub struct Peaks {
-    /// Operations a second of a device.
+    /// Operations per second of a device.
     pub flops: Rate,
-    /// Bytes a second of its memory.
+    /// Bytes per second of its memory.
     pub memory: Rate,
-    /// Units that compute side by side.
+    /// Units that compute in parallel.
     pub units: u32,
 }
 
-/// Searches for the constants; none if there are no measurements.
+/// Fits the constants; `None` if there are no measurements.
 pub fn fit(rows: &[Product], peaks: Peaks) -> Option<Fit> {
     let products = constants(&rows.iter().collect_vec(), peaks)?;
     let (kept, out): (Vec<(usize, &Product)>, Vec<_>) = rows.iter().enumerate().partition(|(place, _)| place % 5 != 0);
@@ -56,7 +56,7 @@ pub fn fit(rows: &[Product], peaks: Peaks) -> Option<Fit> {
     Some(Fit { products, errors, left_out: self::errors(out.into_iter().map(|(_, row)| row), &of_kept) })
 }
 
-/// How far products are off, by their rows.
+/// The errors of predicted times, keyed by the base-2 logarithm of the rows, rounded down.
 pub fn errors<'r>(rows: impl IntoIterator<Item = &'r Product>, products: &Products) -> BTreeMap<u32, Errors> {
     let scale = TimeScale::for_rates([]).expect("picoseconds");
     let error = |row: &Product| (row.m.ilog2(), (microseconds(products, scale, row) / row.microseconds - 1.0).abs());
@@ -64,7 +64,7 @@ pub fn errors<'r>(rows: impl IntoIterator<Item = &'r Product>, products: &Produc
     groups.into_iter().map(|(rows, errors)| (rows, Errors::new(errors))).collect()
 }
 
-/// What a product is said to take.
+/// Predicted time of a product in microseconds.
 pub fn microseconds(products: &Products, scale: TimeScale, row: &Product) -> f64 {
     let (m, n, k) = (row.m, row.n, row.k);
     let shape = Shape { batch: 1, m, n, k };
@@ -94,20 +94,20 @@ fn constants(rows: &[&Product], peaks: Peaks) -> Option<Products> {
     Some(products(&found?.1, peaks, nearest_rate))
 }
 
-/// The same rate, for as long as it is searched for.
+/// A rate rounded to an integer, for use during the search.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "casts of floats keep to the range")]
 fn whole_rate(per_second: f64) -> Rate {
     Rate::new(per_second as u64).unwrap_or_else(|| nearest_rate(0.0))
 }
 
-/// The constants as they stand in a profile.
+/// The constants in the form of a profile.
 ///
-/// - `rate`: of units a second.
+/// - `rate`: converts units per second.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a few microseconds")]
 fn products(at: &[f64], peaks: Peaks, rate: impl Fn(f64) -> Rate) -> Products {
     let time = |microseconds: f64| (microseconds.min(1e6) * 100.0).round() as u64 * 10_000;
     let unit = peaks.flops.per_second() / u64::from(peaks.units.max(1));
-    // What is rounded up stays below the peak.
+    // Keeps the rounded rate below the peak.
     let below = |found: f64, most: u64| {
         let found = rate(found * 1e6);
         if found.per_second() <= most { found } else { rate(most as f64 / 1.08) }

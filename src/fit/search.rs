@@ -1,15 +1,15 @@
-//! The least of a function of a few positive numbers, by steps along each of them that become smaller.
+//! Minimizes a function of a few positive numbers by coordinate steps of decreasing size.
 //!
-//! The losses of fits have kinks where another protocol or another tile becomes the fastest, so there are no derivatives
-//! to follow; and they have few arguments, so none are needed.
+//! The losses have kinks where another protocol or another tile becomes the fastest, so derivatives are not useful.
+//! With few arguments, none are needed.
 
-/// The first steps are to e times and 1/e of each number; below the last they are not worth a try.
+/// Size of the first step: each number is multiplied by e or 1/e. Steps below the last size are not tried.
 const FIRST_STEP: f64 = 1.0;
 const LAST_STEP: f64 = 0.004;
 
-/// From a start to where no step along one number, nor a repetition of the last round's steps, makes the loss less.
+/// Searches from a start until no step along one number, and no repetition of the last round's steps, reduces the loss.
 ///
-/// - `loss`: of positive numbers; those that cannot be have an infinite one.
+/// - `loss`: a function of positive numbers; infinite for invalid arguments.
 pub(super) fn descend(start: &[f64], loss: impl Fn(&[f64]) -> f64) -> (f64, Vec<f64>) {
     let mut at = start.to_vec();
     let mut least = loss(&at);
@@ -28,7 +28,7 @@ pub(super) fn descend(start: &[f64], loss: impl Fn(&[f64]) -> f64) -> (f64, Vec<
             }
         }
         if least < before.1 {
-            // What has gone well once may go well again.
+            // Repeats the steps of the last round.
             let tried: Vec<f64> = at.iter().zip(&before.0).map(|(now, then)| now * (now / then)).collect();
             let found = loss(&tried);
             if found < least {
@@ -41,14 +41,14 @@ pub(super) fn descend(start: &[f64], loss: impl Fn(&[f64]) -> f64) -> (f64, Vec<
     (least, at)
 }
 
-/// The best that is reached from any of several starts.
+/// The best result from several starts.
 pub(super) fn best_of(starts: &[Vec<f64>], loss: impl Fn(&[f64]) -> f64) -> Vec<f64> {
     let found = starts.iter().map(|start| descend(start, &loss));
     found.min_by(|one, other| one.0.total_cmp(&other.0)).map_or_else(Vec::new, |(_, at)| at)
 }
 
-/// What is to be made small: mostly the mean of the errors, so that a few wild measurements count little, and somewhat
-/// their squares, so that none is far off without need. Of ratios, predicted to measured.
+/// The loss: mostly the mean of the absolute errors, so that outliers have little influence, plus a share of their
+/// squares, to avoid large errors. Takes ratios of predicted to measured.
 pub(super) fn loss_of(ratios: impl IntoIterator<Item = f64>) -> f64 {
     let (mut sum, mut count) = (0.0, 0u32);
     for ratio in ratios {

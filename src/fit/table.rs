@@ -1,82 +1,82 @@
-//! Tables of measurements: CSV with a line of names, and what the programs of nccl-tests print.
+//! Tables of measurements: CSV with a header line, and the output of nccl-tests.
 
 use crate::collective::CollectiveKind;
 use csv::StringRecord;
 use std::collections::BTreeSet;
 use thiserror::Error;
 
-/// What a collective took.
+/// The measured time of a collective.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Collective {
     /// Kind of collective.
     pub kind: CollectiveKind,
-    /// How many devices took part.
+    /// Number of devices.
     pub devices: u32,
-    /// Whether elements are floats, which switches may add.
+    /// Whether elements are floats, which a switch may reduce.
     pub is_float: bool,
-    /// Bytes of the logical array: of an AllGather what each device has afterwards, of a ReduceScatter and an AllReduce
-    /// what each has before, of an AllToAll what all have together.
+    /// Bytes of the logical array: for an AllGather the result on each device, for a ReduceScatter and an AllReduce
+    /// the operand on each device, for an AllToAll the total of all devices.
     pub bytes: u64,
-    /// How long it took.
+    /// Measured time.
     pub microseconds: f64,
 }
 
-/// What a matrix product took.
+/// The measured time of a matrix product.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Product {
     /// Rows of the result.
     pub m: u64,
     /// Columns of the result.
     pub n: u64,
-    /// What is summed over.
+    /// Length of the contracted dim.
     pub k: u64,
-    /// Bytes of an element of the operands.
+    /// Bytes per element of the operands.
     pub element: u64,
-    /// Bytes of an element of the result.
+    /// Bytes per element of the result.
     pub result: u64,
-    /// How long it took.
+    /// Measured time.
     pub microseconds: f64,
 }
 
-/// A table that cannot be read.
+/// The reason why a table cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum TableError {
     /// A column is missing.
-    #[error("there is no column `{wanted}`; there are {known}")]
+    #[error("missing column `{wanted}`; columns are {known}")]
     NoColumn {
-        /// The name, with others that it may have.
+        /// The name, with its alternatives.
         wanted: String,
-        /// Those that there are.
+        /// The columns of the table.
         known: String,
     },
-    /// A field is none.
+    /// A field does not parse.
     #[error("line {line}: `{found}` is not {wanted}")]
     Field {
-        /// Counted from 1.
+        /// Line number from 1.
         line: u64,
-        /// What stands there.
+        /// The text found.
         found: String,
-        /// What should.
+        /// Expected content.
         wanted: &'static str,
     },
-    /// It is not CSV.
+    /// The file is not CSV.
     #[error("{0}")]
     Csv(String),
-    /// Nothing is left.
+    /// No row matches the filters.
     #[error("no line has {0}")]
     Nothing(String),
-    /// The output of nccl-tests does not say what was measured.
-    #[error("the output does not say {0}")]
+    /// The output of nccl-tests does not name the collective or dtype.
+    #[error("the nccl-tests output does not name {0}")]
     Unsaid(&'static str),
 }
 
-/// Only lines that have these values in these columns.
+/// Filter: lines must have these values in these columns.
 pub type Only = [(String, String)];
 
-/// Lines with their numbers, counted from 1.
+/// Lines with their numbers from 1.
 type Records = Vec<(u64, StringRecord)>;
 
-/// The names that a column may have.
+/// Accepted names of each column.
 const KIND: [&str; 2] = ["collective", "kind"];
 const DEVICES: [&str; 3] = ["devices", "ranks", "gpus"];
 const BYTES: [&str; 2] = ["bytes", "array_bytes"];
@@ -85,7 +85,7 @@ const TIME: [&str; 2] = ["us", "microseconds"];
 /// Reads a table of collectives.
 ///
 /// # Errors
-/// If it is not one, or no line is left.
+/// If the table is invalid, or no line matches.
 pub fn collectives(text: &str, only: &Only) -> Result<Vec<Collective>, TableError> {
     if text
         .lines()
@@ -108,7 +108,7 @@ pub fn collectives(text: &str, only: &Only) -> Result<Vec<Collective>, TableErro
                 .parse()
                 .ok()
                 .filter(|devices| (2..=1 << 20).contains(devices))
-                .ok_or_else(|| wrong(devices, "a number of devices, two at least"))?,
+                .ok_or_else(|| wrong(devices, "a number of devices, at least 2"))?,
             bytes: field(bytes).parse().map_err(|_| wrong(bytes, "a number of bytes"))?,
             microseconds: microseconds(field(time)).ok_or_else(|| wrong(time, "a time above 0 in microseconds"))?,
         })
@@ -118,7 +118,7 @@ pub fn collectives(text: &str, only: &Only) -> Result<Vec<Collective>, TableErro
 
 const COLLECTIVES: &str = "AllGather, ReduceScatter, AllReduce or AllToAll";
 
-/// In any spelling: `all_gather`, `AllGather`, `all_gather_perf`.
+/// Parses a collective in any spelling: `all_gather`, `AllGather`, `all_gather_perf`.
 fn kind_of(name: &str) -> Option<CollectiveKind> {
     let letters: String = name.chars().filter(char::is_ascii_alphabetic).collect();
     match letters.to_ascii_lowercase().trim_end_matches("perf") {
@@ -130,7 +130,7 @@ fn kind_of(name: &str) -> Option<CollectiveKind> {
     }
 }
 
-/// By the name of a type: `f16`, `bfloat16`, `half`, but `f8e4m3` is none that a switch adds.
+/// Whether a type name is a float that a switch can reduce: `f16`, `bfloat16`, `half`, but not `f8e4m3`.
 fn is_float(dtype: &str) -> bool {
     let name = dtype.to_ascii_lowercase();
     ["f16", "f32", "f64", "bf16", "fp16", "fp32", "float", "bfloat16", "half", "double"].contains(&name.as_str())
@@ -140,10 +140,11 @@ fn microseconds(text: &str) -> Option<f64> {
     text.parse().ok().filter(|time: &f64| time.is_finite() && *time > 0.0)
 }
 
-/// Reads a table of products: `m`, `n`, `k`, the type of the operands in `dtype`, and the time. Results have two bytes.
+/// Reads a table of products: `m`, `n`, `k`, the operand type in `dtype`, and the time. Results have two bytes per
+/// element.
 ///
 /// # Errors
-/// If it is not one, or no line is left.
+/// If the table is invalid, or no line matches.
 pub fn products(text: &str, only: &Only) -> Result<Vec<Product>, TableError> {
     let (columns, records) = records(text, only)?;
     let [m, n, k, dtype, time] = [&["m"][..], &["n"], &["k"], &["dtype"], &TIME].map(|names| column(&columns, names));
@@ -156,20 +157,20 @@ pub fn products(text: &str, only: &Only) -> Result<Vec<Product>, TableError> {
             let extent = field(place).parse().ok().filter(|extent| (1..=1 << 20).contains(extent));
             extent.ok_or_else(|| wrong(place, "an extent from 1 to 1048576"))
         };
-        let element = element_of(field(dtype)).ok_or_else(|| wrong(dtype, "a type such as bf16, f8e4m3 or int8"))?;
+        let element = element_of(field(dtype)).ok_or_else(|| wrong(dtype, "a dtype such as bf16, f8e4m3 or int8"))?;
         let microseconds = microseconds(field(time)).ok_or_else(|| wrong(time, "a time above 0 in microseconds"))?;
         Ok(Product { m: extent(m)?, n: extent(n)?, k: extent(k)?, element, result: 2, microseconds })
     };
     records.iter().map(row).collect()
 }
 
-/// Bytes of an element: the first number in the name of a type says its bits.
+/// Bytes per element: the first number in a type name is its bits.
 fn element_of(dtype: &str) -> Option<u64> {
     let digits: String = dtype.chars().skip_while(|c| !c.is_ascii_digit()).take_while(char::is_ascii_digit).collect();
     digits.parse().ok().filter(|bits: &u64| [8, 16, 32, 64].contains(bits)).map(|bits| bits / 8)
 }
 
-/// The names of the columns, and each line that is asked for with its number.
+/// The column names, and each matching line with its number.
 fn records(text: &str, only: &Only) -> Result<(Vec<String>, Records), TableError> {
     let mut reader = csv::ReaderBuilder::new().comment(Some(b'#')).trim(csv::Trim::All).from_reader(text.as_bytes());
     let wrong = |error: csv::Error| TableError::Csv(error.to_string());
@@ -189,7 +190,7 @@ fn records(text: &str, only: &Only) -> Result<(Vec<String>, Records), TableError
     Ok((columns, records))
 }
 
-/// There is a line to read.
+/// Checks that at least one line matches.
 fn some(records: &Records, only: &Only) -> Result<(), TableError> {
     if !records.is_empty() {
         return Ok(());
@@ -198,24 +199,24 @@ fn some(records: &Records, only: &Only) -> Result<(), TableError> {
     Err(TableError::Nothing(if wanted.is_empty() { "any figures".to_owned() } else { wanted.join(" and ") }))
 }
 
-/// The place of a column that has one of these names.
+/// Index of a column with one of these names.
 fn column(columns: &[String], names: &[&str]) -> Result<usize, TableError> {
     let place = columns.iter().position(|column| names.contains(&column.as_str()));
     place.ok_or_else(|| TableError::NoColumn { wanted: names.join("` or `"), known: columns.join(", ") })
 }
 
-/// What `all_reduce_perf` and its like print: the devices as `#  Rank  0 ..`, then lines with the bytes first and the
-/// time of the call out of place sixth. The bytes of an AllToAll are there those of one device.
+/// Reads the output of `all_reduce_perf` and similar programs: devices as `#  Rank  0 ..`, then lines with the bytes
+/// in the first field and the out-of-place time in the sixth. For AllToAll, the bytes are those of one device.
 fn nccl_tests(text: &str) -> Result<Vec<Collective>, TableError> {
     let comments = || text.lines().filter_map(|line| line.trim_start().strip_prefix('#'));
     let kind = comments().filter(|line| line.contains("test starting") || line.contains("_perf"));
     let kind = kind.flat_map(str::split_whitespace).find_map(kind_of);
     let kind =
-        kind.ok_or(TableError::Unsaid("which collective it is of, as `# Collective test starting: all_reduce_perf`"))?;
+        kind.ok_or(TableError::Unsaid("the collective, such as `# Collective test starting: all_reduce_perf`"))?;
     let ranks: BTreeSet<&str> =
         comments().filter_map(|line| line.trim_start().strip_prefix("Rank")?.split_whitespace().next()).collect();
     let devices = u32::try_from(ranks.len()).ok().filter(|devices| *devices > 1);
-    let devices = devices.ok_or(TableError::Unsaid("on which devices it ran, as `#  Rank  0 ..`, two at least"))?;
+    let devices = devices.ok_or(TableError::Unsaid("the devices, such as `#  Rank  0 ..`, at least 2"))?;
     let mut rows = Vec::new();
     for (line, text) in (1..).zip(text.lines()) {
         let fields: Vec<&str> = text.split_whitespace().collect();
@@ -254,23 +255,27 @@ mod tests {
 
     #[test]
     fn what_is_wrong_has_its_line() {
-        let told = |text: &str| collectives(text, &[]).expect_err("no table").to_string();
-        assert!(told("collective,devices,us\n").contains("no column `bytes` or `array_bytes`"), "{}", told("a\n"));
+        let message = |text: &str| collectives(text, &[]).expect_err("no table").to_string();
+        assert!(
+            message("collective,devices,us\n").contains("missing column `bytes` or `array_bytes`"),
+            "{}",
+            message("a\n")
+        );
         assert_eq!(
-            told("collective,devices,bytes,us\nallgather,8,1,1\nscan,8,1,1\n"),
+            message("collective,devices,bytes,us\nallgather,8,1,1\nscan,8,1,1\n"),
             "line 3: `scan` is not AllGather, ReduceScatter, AllReduce or AllToAll"
         );
         for (line, wanted) in [
-            ("allgather,1,8,1", "a number of devices, two at least"),
+            ("allgather,1,8,1", "a number of devices, at least 2"),
             ("allgather,2,many,1", "a number of bytes"),
             ("allgather,2,8,nan", "a time above 0 in microseconds"),
             ("allgather,2,8,-1", "a time above 0 in microseconds"),
             ("allgather,2,8,0", "a time above 0 in microseconds"),
         ] {
-            let told = told(&format!("collective,devices,bytes,us\n{line}\n"));
-            assert!(told.starts_with("line 2: ") && told.ends_with(wanted), "{told}");
+            let found = message(&format!("collective,devices,bytes,us\n{line}\n"));
+            assert!(found.starts_with("line 2: ") && found.ends_with(wanted), "{found}");
         }
-        assert_eq!(told("collective,devices,bytes,us\n"), "no line has any figures");
+        assert_eq!(message("collective,devices,bytes,us\n"), "no line has any figures");
         let only = [("system".to_owned(), "c".to_owned())];
         assert_eq!(collectives(TABLE, &only).expect_err("no line").to_string(), "no line has system=c");
         assert!(products("m,n,k,dtype,us\n0,1,1,bf16,1\n", &[]).is_err());
@@ -293,6 +298,8 @@ mod tests {
         assert_eq!(rows, [of]);
         let without_ranks: String =
             text.lines().filter(|line| !line.contains("Rank")).map(|line| format!("{line}\n")).collect();
-        assert!(collectives(&without_ranks, &[]).expect_err("no devices").to_string().contains("on which devices"));
+        assert!(
+            collectives(&without_ranks, &[]).expect_err("no devices").to_string().contains("does not name the devices")
+        );
     }
 }

@@ -1,19 +1,19 @@
-//! Devices that are images of each other under translations along some axes.
+//! Orbits of devices under translations along some axes.
 
 use super::{AxisId, AxisSet, DeviceId, Mesh};
 
-/// The devices of a mesh up to translation along some axes. Of each orbit the device at 0 along these axes stands
-/// for all; without such axes every device stands for itself.
+/// The devices of a mesh up to translation along some axes. The device at coordinate 0 along these axes represents its
+/// orbit; without such axes every device represents itself.
 #[derive(Clone, Debug)]
 pub struct Orbits {
     axes: AxisSet,
     representatives: Vec<DeviceId>,
-    /// Of each axis that is left: its stride in the mesh, its size, and its stride among the representatives.
+    /// For each remaining axis: its stride in the mesh, its size, and its stride among the representatives.
     left: Vec<(u32, u32, u32)>,
 }
 
 impl Orbits {
-    /// Under translations along these axes.
+    /// Orbits under translations along these axes.
     pub fn new(mesh: &Mesh, axes: AxisSet) -> Orbits {
         let kept = mesh.axis_ids().filter(|axis| !axes.contains(*axis));
         let mut left: Vec<(u32, u32, u32)> = kept.map(|axis| (mesh.stride(axis), mesh.axis(axis).size, 1)).collect();
@@ -27,17 +27,17 @@ impl Orbits {
         Orbits { axes, representatives: (0..count).map(device).collect(), left }
     }
 
-    /// The axes along which devices are images of each other.
+    /// The axes of the translations.
     pub fn axes(&self) -> AxisSet {
         self.axes
     }
 
-    /// One device of each orbit, in order.
+    /// The representatives, in order.
     pub fn representatives(&self) -> &[DeviceId] {
         &self.representatives
     }
 
-    /// The place of a device's representative among all of them.
+    /// Index of a device's representative.
     pub fn class(&self, device: DeviceId) -> usize {
         if self.axes.is_empty() {
             return device.index();
@@ -46,7 +46,7 @@ impl Orbits {
         places.sum::<u32>() as usize
     }
 
-    /// By how much a device is translated against its representative, along each axis where it is.
+    /// Translation of a device relative to its representative, along each axis.
     pub fn offsets<'a>(&'a self, mesh: &'a Mesh, device: DeviceId) -> impl Iterator<Item = (AxisId, u32)> + 'a {
         self.axes.iter().map(move |axis| (axis, mesh.coordinate(device, axis))).filter(|(_, offset)| *offset > 0)
     }

@@ -1,22 +1,22 @@
-//! Axes of the machine that a program speaks of in parts: `axis R = {Q: 4, P: 4}`.
+//! Split axes: `axis R = {Q: 4, P: 4}`.
 //!
-//! The parts take the place of the axis, major first, so the devices keep their numbers. What is wired is the whole
-//! axis: the groups of the minor part are neighbours, those of a more major part lie that many links apart.
+//! The parts replace the axis, major first, so device numbers do not change. The whole axis is wired: neighbours along the
+//! minor part are adjacent, neighbours along a more major part are several links apart.
 
 use super::{Axes, Axis, AxisId, AxisSet, Mesh};
 use std::fmt;
 use std::ops::Range;
 
-/// An axis of the machine and where its parts stand in the mesh.
+/// A machine axis and the positions of its parts in the mesh.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct View {
-    /// The axis as the machine has it.
+    /// The machine axis.
     whole: Axis,
-    /// The places of its parts, major first.
+    /// Positions of its parts, major first.
     parts: Range<usize>,
 }
 
-/// An axis that the compiler has cut, and where its parts stand in the mesh.
+/// An axis split by the compiler, and the positions of its parts in the mesh.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Cut {
     name: String,
@@ -24,10 +24,10 @@ pub(super) struct Cut {
 }
 
 impl Mesh {
-    /// The mesh with axes cut in parts of these sizes, major first, with names of their own: `X1`, `X2`. With it, the
-    /// axes that each axis has become. Of an axis that is not to be cut the only size is its own.
+    /// Splits axes into parts of these sizes, major first, named `X1`, `X2`. Also returns the new axes of each axis. An
+    /// axis with a single size is not split.
     ///
-    /// `None` where [`Mesh::split`] has no answer.
+    /// `None` if [`Mesh::split`] returns `None`.
     pub fn cut(&self, sizes: &[Vec<u32>]) -> Option<(Mesh, Vec<Axes>)> {
         let mut mesh = self.clone();
         let mut parts = vec![Axes::NONE; self.axes.len()];
@@ -54,7 +54,7 @@ impl Mesh {
         Some((mesh, parts))
     }
 
-    /// The same mesh with every part of an axis under its own name, also where all of them stand together.
+    /// The mesh with every part of an axis under its own name, even if all parts occur together.
     pub fn spelled_out(self) -> Mesh {
         Mesh { cut: Vec::new(), ..self }
     }
@@ -68,20 +68,20 @@ impl Mesh {
         self.cut.iter().find(begins).map(|cut| (cut.name.as_str(), cut.parts.len()))
     }
 
-    /// Whether the compiler has cut an axis.
-    pub fn is_cut(&self) -> bool {
+    /// Whether the compiler has split an axis.
+    pub fn is_split(&self) -> bool {
         !self.cut.is_empty()
     }
 
-    /// The axes that the compiler has cut, by name, with their parts, major first.
+    /// The axes split by the compiler, by name, with their parts, major first.
     pub fn cuts(&self) -> impl Iterator<Item = (&str, Axes)> {
         self.cut.iter().map(|cut| (cut.name.as_str(), cut.parts.clone().map(AxisId::new).collect()))
     }
 
-    /// The mesh with an axis in one or more parts, major first, of which each has a name and a size; parts of parts
-    /// are parts of the axis.
+    /// Splits an axis into one or more parts, major first, each with a name and a size. Parts of parts are parts of the
+    /// axis.
     ///
-    /// `None` if the sizes do not multiply to that of the axis, or there are too many axes.
+    /// `None` if the sizes do not multiply to the size of the axis, or there are too many axes.
     pub fn split(&self, axis: AxisId, parts: &[(String, u32)]) -> Option<Mesh> {
         let size = parts.iter().try_fold(1u64, |size, (_, part)| size.checked_mul(u64::from(*part)))?;
         if parts.is_empty() || size != self.size(axis) || self.axes.len() + parts.len() - 1 > Mesh::MOST_AXES {
@@ -102,9 +102,9 @@ impl Mesh {
         Some(mesh)
     }
 
-    /// The mesh in which these neighbouring axes, in order, are the parts of an axis of the machine.
+    /// The mesh in which these adjacent axes, in order, are the parts of a machine axis.
     ///
-    /// `None` if they are not, or are parts already, or their sizes do not multiply to that of the axis.
+    /// `None` if they are not adjacent, are parts already, or their sizes do not multiply to the size of the axis.
     pub fn joined(&self, parts: &[AxisId], whole: Axis) -> Option<Mesh> {
         let start = parts.first()?.index();
         let range = start..start + parts.len();
@@ -117,12 +117,12 @@ impl Mesh {
         fits.then_some(mesh)
     }
 
-    /// The axes of the machine that are in parts, and their parts, major first.
+    /// The split machine axes and their parts, major first.
     pub fn views(&self) -> impl Iterator<Item = (&Axis, Axes)> {
         self.views.iter().map(|view| (&view.whole, view.parts.clone().map(AxisId::new).collect()))
     }
 
-    /// The mesh as the machine has it: no axis is in parts, and the devices have the same numbers.
+    /// The mesh of the machine: no axis is split, and devices have the same numbers.
     pub fn machine(&self) -> Mesh {
         let mut axes = Vec::new();
         for (place, axis) in self.axes.iter().enumerate() {
@@ -135,7 +135,7 @@ impl Mesh {
         Mesh { axes, views: Vec::new(), cut: Vec::new() }
     }
 
-    /// The axis of the [machine](Mesh::machine) on which an axis lies.
+    /// The axis of the [machine](Mesh::machine) that contains an axis.
     pub fn physical(&self, axis: AxisId) -> AxisId {
         let before = self.views.iter().map(|view| {
             let earlier = (axis.index() + 1).clamp(view.parts.start + 1, view.parts.end) - view.parts.start;
@@ -145,26 +145,26 @@ impl Mesh {
         AxisId::new(axis.index() - hidden)
     }
 
-    /// The axes that lie on the same axis of the machine, itself included, major first.
+    /// The axes of the same machine axis, including this one, major first.
     pub fn siblings(&self, axis: AxisId) -> Axes {
         let parts = self.view(axis.index()).map_or(axis.index()..axis.index() + 1, |view| view.parts.clone());
         parts.map(AxisId::new).collect()
     }
 
-    /// With each axis those that lie on the same axis of the machine.
+    /// The axes of the same machine axis, for each axis.
     pub fn with_siblings(&self, axes: AxisSet) -> AxisSet {
         axes.iter().fold(axes, |all, axis| all.union(self.siblings(axis).set()))
     }
 
-    /// How many links of the machine lie between neighbours on an axis: the devices of its more minor parts.
+    /// Number of machine links between neighbours on an axis: the product of its more minor parts.
     pub fn links_apart(&self, axis: AxisId) -> u32 {
         let minor = self.siblings(axis).iter().filter(|other| *other > axis);
         minor.map(|other| self.axis(other).size).product()
     }
 
-    /// A list of axes cut where it does not go on with the next minor part of the same axis of the machine.
+    /// Splits a list of axes wherever it does not continue with the next minor part of the same machine axis.
     ///
-    /// The devices along one of these runs lie on one ring or line, [`Mesh::links_apart`] of its last axis.
+    /// The devices along one of these runs form one ring or line, with [`Mesh::links_apart`] of its last axis.
     pub fn runs(&self, axes: Axes) -> Vec<Axes> {
         let mut runs: Vec<Axes> = Vec::new();
         for axis in axes.iter() {
@@ -181,7 +181,7 @@ impl Mesh {
         runs
     }
 
-    /// The mesh of only these axes; of an axis in parts all are kept. With it, the axes in the order of their new ids.
+    /// The submesh of these axes; all parts of a split axis are kept. Also returns the axes in the order of their new ids.
     pub fn only(&self, axes: AxisSet) -> (Mesh, Vec<AxisId>) {
         let kept: Vec<AxisId> = self.with_siblings(axes).iter().collect();
         let place = |old: usize| kept.iter().position(|axis| axis.index() == old);
@@ -200,7 +200,7 @@ impl Mesh {
 }
 
 impl fmt::Display for Mesh {
-    /// `{X: 4, Y: 2 ring}`, `{R: 16 ring = {Q: 4, P: 4}}`
+    /// Formats `{X: 4, Y: 2 ring}` or `{R: 16 ring = {Q: 4, P: 4}}`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let parts = |f: &mut fmt::Formatter<'_>, places: Range<usize>| {
             places.clone().try_for_each(|place| {
@@ -226,7 +226,7 @@ impl fmt::Display for Mesh {
 }
 
 impl fmt::Display for Axis {
-    /// `Y: 2 ring`
+    /// Formats `Y: 2 ring`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.name, self.size)?;
         self.wiring.iter().try_for_each(|wiring| write!(f, " {wiring}"))?;
@@ -247,7 +247,7 @@ mod tests {
         mesh.split(mesh.axis_named(axis)?, &named(parts))
     }
 
-    /// The replica groups along an axis.
+    /// Replica groups along an axis.
     fn groups(mesh: &Mesh, axis: &str) -> Vec<Vec<u32>> {
         let axis = mesh.axis_named(axis).unwrap();
         let leaders = mesh.devices().filter(|device| mesh.coordinate(*device, axis) == 0);
@@ -296,7 +296,7 @@ mod tests {
         assert_eq!((part.to_string().as_str(), kept.len()), ("{R: 12 = {Q: 2, S: 3, T: 2}}", 3));
     }
 
-    /// A device has the same number, and the coordinate on the machine is the rank along the parts.
+    /// Devices keep their numbers, and the coordinate on the machine is the rank along the parts.
     #[test]
     fn the_devices_keep_their_numbers() {
         let mesh = split(&Mesh::of(&[("X", 2), ("R", 6)]), "R", &[("Q", 3), ("P", 2)]).unwrap();

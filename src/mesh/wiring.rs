@@ -1,27 +1,27 @@
-//! Rings, lines and switches, and what can be counted of one of them alone.
+//! Rings, lines and switches, and their link counts.
 //!
-//! The times of the book (`topology/closed_form.rs`) and the bounds (`bounds/`) both count with these.
+//! Used by the book's times (`topology/closed_form.rs`) and by the bounds (`bounds/`).
 
 use std::fmt;
 
-/// How the devices along an axis are wired.
+/// The wiring of an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Wiring {
-    /// Neighbours are linked and the last device is linked to the first.
+    /// Neighbours are linked, including the last and the first device.
     Ring,
-    /// Neighbours are linked, the ends are not.
+    /// Neighbours are linked, but not the ends.
     Line,
     /// Every device has one port into a switch that reaches all others.
     Switch,
 }
 
 impl Wiring {
-    /// The wiring of that word.
+    /// Parses a wiring.
     pub fn from_word(word: &str) -> Option<Wiring> {
         [Wiring::Ring, Wiring::Line, Wiring::Switch].into_iter().find(|wiring| wiring.to_string() == word)
     }
 
-    /// The links out of the device that has the fewest, as many as into it; on a line it is at an end.
+    /// Fewest links out of a device, which equals the links into it; on a line at an end.
     pub(crate) fn fewest_links(self) -> u64 {
         match self {
             Wiring::Ring => 2,
@@ -29,7 +29,7 @@ impl Wiring {
         }
     }
 
-    /// The links out of the device that has the most.
+    /// Most links out of a device.
     pub(crate) fn most_links(self, size: u64) -> u64 {
         match self {
             Wiring::Line if size > 2 => 2,
@@ -37,7 +37,7 @@ impl Wiring {
         }
     }
 
-    /// The links out of all devices together.
+    /// Links out of all devices together.
     pub(crate) fn all_links(self, size: u64) -> u64 {
         match self {
             Wiring::Ring => 2 * size,
@@ -46,7 +46,7 @@ impl Wiring {
         }
     }
 
-    /// How many links apart the farthest devices are; a switch counts as one.
+    /// Diameter in links; a switch counts as one.
     pub(crate) fn diameter(self, size: u64) -> u64 {
         match self {
             Wiring::Ring => size / 2,
@@ -55,9 +55,9 @@ impl Wiring {
         }
     }
 
-    /// What the fullest link carries of an AllToAll, as a fraction of what one device has.
+    /// Load of the busiest link in an AllToAll, as a fraction of a device's block.
     ///
-    /// On a ring the mean distance over two links a device, on a line what crosses its middle.
+    /// On a ring the mean distance over two links per device, on a line the traffic across its middle.
     pub(crate) fn exchange_share(self, size: u64) -> (u64, u64) {
         match self {
             Wiring::Ring => (size * size - size % 2, 8 * size),

@@ -1,29 +1,29 @@
-//! Grows trees link by link, so that what is left of the links always suffices for what is still to grow.
+//! Grows trees link by link, such that the remaining capacities always suffice for the remaining growth.
 //!
-//! A tree begins as the nodes that hold its source. For each set of nodes, the trees that have not reached it need
-//! no more than the links into it still carry: as long as that holds, some tree can take some link, and it is kept by
-//! taking no more of a link than the sets that the tree has reached elsewhere leave over. If that is less than the
-//! weight of the tree, the tree becomes two.
+//! A tree starts as the nodes that hold its source. The invariant is: for each set of nodes, the trees that have not
+//! reached it need no more than the remaining capacity into the set. While it holds, some tree can take some link. It
+//! is preserved by taking no more of a link than is left over in the sets that the tree has already reached
+//! elsewhere. If that is less than the weight of the tree, the tree is split in two.
 
 use super::{Branching, Link, Network, UNLIMITED};
 use crate::flow::Flow;
 
-/// Where some trees begin.
+/// The start of some trees.
 #[derive(Clone, Debug)]
 pub(super) struct Root {
     pub(super) nodes: Vec<usize>,
-    /// Of its trees together.
+    /// Total weight of its trees.
     pub(super) weight: u64,
     pub(super) source: usize,
 }
 
-/// A tree that is growing.
+/// A tree during growth.
 #[derive(Clone, Debug)]
 struct Growing {
     branching: Branching,
-    /// How far each node that it has reached is from where it begins.
+    /// Depth of each node that it has reached.
     depths: Vec<Option<usize>>,
-    /// How much of each link it could take at most; that never grows.
+    /// Upper bound of what it can take of each link. It never increases.
     most: Vec<u64>,
 }
 
@@ -39,7 +39,7 @@ impl Growing {
         self.depths.iter().all(Option::is_some)
     }
 
-    /// Whether a link leads out of what it has reached.
+    /// Whether a link leads from a reached node to an unreached one.
     fn leaves_by(&self, link: Link) -> bool {
         self.depths[link.from].is_some() && self.depths[link.to].is_none()
     }
@@ -50,15 +50,15 @@ impl Growing {
     }
 }
 
-/// The trees, and what is left of the links.
+/// The trees, and the remaining capacities.
 struct Wood {
     nodes: usize,
-    /// With the capacities that are left.
+    /// Links with their remaining capacities.
     links: Vec<Link>,
     trees: Vec<Growing>,
 }
 
-/// Trees over all nodes, of the weights that the roots have; `None` where the links do not carry them.
+/// Trees over all nodes, with the weights of the roots; `None` if the capacities do not suffice.
 pub(super) fn grow(network: &Network, roots: Vec<Root>) -> Option<Vec<Branching>> {
     let trees = roots.iter().filter(|root| root.weight > 0).map(|root| Growing::new(root, network)).collect();
     let mut wood = Wood { nodes: network.nodes, links: network.links.clone(), trees };
@@ -71,11 +71,11 @@ pub(super) fn grow(network: &Network, roots: Vec<Root>) -> Option<Vec<Branching>
 }
 
 impl Wood {
-    /// Lets whole trees grow, those nodes first that are nearest to where the trees begin; whether any did.
+    /// Extends whole trees, starting with the nodes nearest to their roots. Returns whether any tree grew.
     fn extend(&mut self) -> bool {
         let mut grown = false;
         for depth in 0..self.nodes {
-            // One link each, so that none takes the short ways of the others.
+            // One link per tree and turn, so that no tree takes the short paths of the others.
             while (0..self.trees.len()).filter(|tree| self.extend_at(*tree, depth)).count() > 0 {
                 grown = true;
             }
@@ -83,7 +83,7 @@ impl Wood {
         grown
     }
 
-    /// Lets a tree grow by one link from a node so deep, the emptiest link first.
+    /// Extends a tree by one link from a node at this depth, preferring the least used link.
     fn extend_at(&mut self, tree: usize, depth: usize) -> bool {
         let growing = &self.trees[tree];
         let weight = growing.branching.weight;
@@ -105,7 +105,7 @@ impl Wood {
         false
     }
 
-    /// Parts the tree of which most can grow further; whether there is one.
+    /// Splits the tree with the largest part that can grow. Returns whether there is one.
     fn split(&mut self) -> bool {
         let mut best: Option<(u64, usize, usize)> = None;
         for tree in 0..self.trees.len() {
@@ -138,10 +138,10 @@ impl Wood {
 
     /// How much of a link a tree can take, up to its weight.
     ///
-    /// The sets that matter hold the end of the link and not its beginning, and the tree has reached them elsewhere.
-    /// What the links into such a set carry beyond the weights of the trees that have not reached it is the rest of a
-    /// flow that brings all other trees to the end of the link. A set that this tree has not reached leaves at least
-    /// the weight of the tree, so it does not matter.
+    /// Only sets matter that contain the link's end but not its start, and that the tree has reached elsewhere. The
+    /// capacity into such a set, minus the weights of the trees that have not reached it, is the residue of a flow
+    /// that brings all other trees to the end of the link. A set that this tree has not reached leaves at least the
+    /// weight of the tree, so it is irrelevant.
     fn room(&self, tree: usize, place: usize) -> u64 {
         let Link { from, to, capacity } = self.links[place];
         let wanted = capacity.min(self.trees[tree].branching.weight);

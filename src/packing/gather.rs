@@ -1,14 +1,14 @@
-//! Trees from who holds something to all others.
+//! Trees from the holders of data to all other nodes.
 
 use super::branchings::{Root, grow};
 use super::{Link, Network, Packing, UNLIMITED};
 use crate::flow::Flow;
 use crate::units::gcd;
 
-/// Packs trees of equal weight for each source, as much as fits: a source is the nodes that hold the same, and each
-/// node must get what it does not hold.
+/// Packs trees of equal weight for each source, with maximum total weight. A source is a set of nodes that hold the
+/// same data. Each node must get the data that it does not hold.
 ///
-/// `None` where some node cannot be reached, nothing is to be sent, or the numbers are beyond counting.
+/// `None` if a node is unreachable, nothing is to be sent, or the numbers are too large.
 pub fn gather(network: &Network, sources: &[Vec<usize>]) -> Option<Packing> {
     if !network.is_small() {
         return None;
@@ -21,10 +21,10 @@ pub fn gather(network: &Network, sources: &[Vec<usize>]) -> Option<Packing> {
     Some(Packing { trees, scale })
 }
 
-/// The most that all sources can send to all at once, as a fraction in lowest terms.
+/// The maximum rate at which all sources can send to all nodes, as a fraction in lowest terms.
 ///
-/// Of a set of nodes it is what the links into it carry, over the number of sources that nobody in it holds; the least
-/// of these is reached. A cut that is too small for one guess is the next guess, until there is none.
+/// It is the minimum over all sets of nodes of the capacity into the set, divided by the number of sources without a
+/// holder in the set. A cut that is too small for the current guess gives the next guess, until there is none.
 fn rate(network: &Network, sources: &[Vec<usize>]) -> Option<(u64, u64)> {
     let of = |inside: &[bool]| {
         let missing = sources.iter().filter(|nodes| !nodes.iter().any(|node| inside[*node])).count() as u64;
@@ -48,7 +48,7 @@ fn rate(network: &Network, sources: &[Vec<usize>]) -> Option<(u64, u64)> {
     }
 }
 
-/// A set around a node that does not take in so much.
+/// A set around a node with too little capacity for this rate.
 fn too_small(network: &Network, sources: &[Vec<usize>], (weight, scale): (u64, u64), node: usize) -> Option<Vec<bool>> {
     let mut flow = Flow::new(network.nodes);
     let start = flow.add_node();

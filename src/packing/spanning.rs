@@ -1,21 +1,21 @@
-//! Trees along which sums rise and fall again, so that a cable is used both ways.
+//! Trees for sums that are reduced and then broadcast, using each cable in both directions.
 
 use super::branchings::{Root, grow};
 use super::{Branching, Link, Network, Packing, UNLIMITED};
 use crate::flow::Flow;
 use crate::units::gcd;
 
-/// A cable: both its links carry as much as the weaker one.
+/// A cable with equal capacity in both directions, that of its weaker link.
 #[derive(Clone, Copy, Debug)]
 struct Cable {
     ends: [usize; 2],
     capacity: u64,
 }
 
-/// Packs trees over all nodes, as much as fits where each tree uses its links in both directions.
+/// Packs trees over all nodes, with maximum total weight, where each tree uses its links in both directions.
 ///
-/// Each tree begins at a node in its middle. `None` where some node cannot be reached both ways, or the numbers are
-/// beyond counting.
+/// Each tree is rooted at a central node. `None` if a node is not reachable in both directions, or the numbers are
+/// too large.
 pub fn spanning(network: &Network) -> Option<Packing> {
     if !network.is_small() || network.nodes < 2 {
         return None;
@@ -31,7 +31,7 @@ pub fn spanning(network: &Network) -> Option<Packing> {
     Some(Packing { trees: trees.into_iter().map(Branching::begun_in_its_middle).collect(), scale: scale / common })
 }
 
-/// Pairs of nodes that are linked both ways.
+/// Pairs of nodes that are linked in both directions.
 fn cables(network: &Network) -> Vec<Cable> {
     let between = |from: usize, to: usize| -> u64 {
         network.links.iter().filter(|link| (link.from, link.to) == (from, to)).map(|link| link.capacity).sum()
@@ -41,10 +41,10 @@ fn cables(network: &Network) -> Vec<Cable> {
     pairs.map(cable).filter(|cable| cable.capacity > 0).collect()
 }
 
-/// The weight of all trees over the scale of the capacities, and what they use of each cable.
+/// The total weight of all trees, the scale of the capacities, and the capacity used of each cable.
 ///
-/// Of a partition into p parts it is what the cables between the parts carry, over p - 1; the least of these is
-/// reached. A partition that is too small for one guess is the next guess, until there is none.
+/// The weight is the minimum over all partitions into p parts of the capacity of the cables between the parts,
+/// divided by p - 1. A partition that is too small for the current guess gives the next guess, until there is none.
 fn rate(nodes: usize, cables: &[Cable]) -> Option<(u64, u64, Vec<Cable>)> {
     let parts = nodes as u64 - 1;
     let mut least = (cables.iter().map(|cable| cable.capacity).sum::<u64>(), parts);
@@ -64,9 +64,9 @@ fn rate(nodes: usize, cables: &[Cable]) -> Option<(u64, u64, Vec<Cable>)> {
     }
 }
 
-/// Keeps as much of the cables as trees of this weight can use: within each set of nodes one less than its nodes, times
-/// the weight. Cable by cable as much as possible, which is the most in all; and the parts that are full, by the
-/// first node of each.
+/// Keeps as much of each cable as trees of this weight can use: within a set of n nodes, n - 1 times the weight.
+/// Taking as much as possible cable by cable gives the maximum total. Also returns the saturated parts, by the first
+/// node of each.
 fn keep(nodes: usize, cables: &[Cable], weight: u64, scale: u64) -> (Vec<Cable>, Vec<usize>) {
     let mut part: Vec<usize> = (0..nodes).collect();
     let mut kept: Vec<Cable> = Vec::new();
@@ -83,10 +83,11 @@ fn keep(nodes: usize, cables: &[Cable], weight: u64, scale: u64) -> (Vec<Cable>,
     (kept, part)
 }
 
-/// How much more fits within every set of nodes with these two in it, and the set with the least room.
+/// The remaining capacity within the sets that contain both ends, and the set that has the least.
 fn room(nodes: usize, kept: &[Cable], ends: [usize; 2], weight: u64) -> (u64, Vec<bool>) {
-    // Twice what is kept within a set is what is kept at its nodes, less what leads out of it. So twice the room and the
-    // weight are a cut: each node inside costs twice the weight less what is kept there.
+    // Twice the capacity kept within a set is the capacity kept at its nodes, minus that leaving the set. So twice
+    // the room plus the weight is a minimum cut, in which each node inside costs twice the weight minus the capacity
+    // kept at it.
     let mut flow = Flow::new(nodes);
     let (source, sink) = (flow.add_node(), flow.add_node());
     let mut at = vec![0; nodes];
@@ -108,8 +109,8 @@ fn room(nodes: usize, kept: &[Cable], ends: [usize; 2], weight: u64) -> (u64, Ve
     (room, flow.source_side(source)[..nodes].to_vec())
 }
 
-/// A direction for each part of each cable, so that no node takes in more than the weight; what it takes in less, begins
-/// there. By the room within each set, the trees can then grow.
+/// Orients each part of each cable such that no node receives more than the weight; the difference is the weight of
+/// the trees rooted there. The remaining capacity within each set guarantees that the trees can be grown.
 fn oriented(nodes: usize, cables: &[Cable], weight: u64) -> (Vec<Link>, Vec<u64>) {
     let mut flow = Flow::new(nodes);
     let (source, sink) = (flow.add_node(), flow.add_node());
@@ -132,14 +133,14 @@ fn oriented(nodes: usize, cables: &[Cable], weight: u64) -> (Vec<Link>, Vec<u64>
 }
 
 impl Branching {
-    /// The same tree, begun at a node from which it is least deep.
+    /// The same tree, rooted at a node that minimises its depth.
     fn begun_in_its_middle(self) -> Branching {
         let begun = (0..self.parents.len()).map(|root| self.begun_at(root));
         let parents = begun.min_by_key(|(depth, _)| *depth).map(|(_, parents)| parents).unwrap_or_default();
         Branching { parents, ..self }
     }
 
-    /// How deep it is from a node, and the node before each.
+    /// The depth from a root, and the parent of each node.
     fn begun_at(&self, root: usize) -> (usize, Vec<Option<usize>>) {
         let mut parents = vec![None; self.parents.len()];
         let (mut level, mut depth) = (vec![root], 0);

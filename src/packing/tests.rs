@@ -1,4 +1,4 @@
-//! The packings against all cuts and all partitions of small networks, tried one by one.
+//! Compares the packings with all cuts and all partitions of small networks.
 
 use super::{Branching, Link, Network, Packing, gather, spanning};
 use itertools::Itertools;
@@ -19,7 +19,7 @@ fn random(random: &mut fastrand::Rng, nodes: usize, both_ways: bool) -> Network 
     Network { nodes, links }
 }
 
-/// Whether the tree reaches every node from one that it may begin at, over links.
+/// Whether the tree reaches every node from an allowed start node, over existing links.
 fn spans(tree: &Branching, network: &Network, begins: &[usize]) -> bool {
     (0..network.nodes).all(|node| {
         let way: Vec<usize> =
@@ -29,7 +29,7 @@ fn spans(tree: &Branching, network: &Network, begins: &[usize]) -> bool {
     })
 }
 
-/// Whether no link carries more than it can; `both_ways` if each tree uses its links in both directions.
+/// Whether no capacity is exceeded; `both_ways` if each tree uses its links in both directions.
 fn fits(packing: &Packing, network: &Network, both_ways: bool) -> bool {
     network.links.iter().all(|link| {
         let uses = |tree: &&Branching| {
@@ -47,7 +47,7 @@ fn gathers_are_limited_by_a_cut_alone() {
     for round in 0..400 {
         let nodes = 2 + round % 6;
         let network = random(&mut rng, nodes, false);
-        // Some sources have more than one holder; some nodes hold nothing.
+        // Some sources have several holders; some nodes hold nothing.
         let sources: Vec<Vec<usize>> =
             (0..1 + rng.usize(..nodes)).map(|_| (0..nodes).filter(|_| rng.u8(..3) == 0).collect_vec()).collect();
         if sources.iter().any(Vec::is_empty) {
@@ -77,7 +77,7 @@ fn gathers_are_limited_by_a_cut_alone() {
     assert!(packed > 100, "{packed}");
 }
 
-/// All ways to put so many nodes into parts.
+/// All partitions of this number of nodes.
 fn partitions(nodes: usize) -> Vec<Vec<usize>> {
     (1..nodes).fold(vec![vec![0]], |parted, _| {
         let more = |parts: &Vec<usize>| {
@@ -117,7 +117,7 @@ fn sums_are_limited_by_a_partition_alone() {
     assert!(packed > 100, "{packed}");
 }
 
-/// A torus less a cable: a fifth of a link for each shard, 31 cables for 15 links of a tree.
+/// A torus without one cable: a fifth of a link for each shard, 31 cables for the 15 links of a tree.
 #[test]
 fn a_torus_less_a_cable() {
     let torus = |x: usize, y: usize| {

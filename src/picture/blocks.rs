@@ -1,4 +1,4 @@
-//! A layout as the blocks of its array, each with the devices that hold it.
+//! The blocks of an array under a layout, and the devices that hold each.
 
 use crate::layout::{Dims, Layout};
 use crate::mesh::{Axes, Mesh};
@@ -12,47 +12,47 @@ use std::ops::Range;
 pub struct Blocks {
     /// The dims of the array.
     pub dims: Vec<Split>,
-    /// Where each axis of the mesh stands: what the devices of one block have in common, and what tells them apart.
+    /// Size and role of each axis of the mesh.
     axes: Vec<(u64, Role)>,
 }
 
-/// A dim and the ranges that it is cut into.
+/// A dim and the ranges that it is split into.
 #[derive(Clone, Debug)]
 pub struct Split {
     /// Its name.
     pub name: String,
     /// Its size, without padding.
     pub size: u64,
-    /// Its axes as a subscript, empty where it is whole.
+    /// Its axes as a subscript, empty if it is not sharded.
     pub subscript: String,
-    /// One for each block along it; what lies past the size is padding.
+    /// The range of each block along it; elements past the size are padding.
     pub ranges: Vec<Range<u64>>,
 }
 
-/// What an axis of the mesh is to a layout.
+/// The role of a mesh axis in a layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// It cuts a dim: the block's index along that dim, over `minor`, modulo the length of the axis, is the coordinate.
+    /// Shards a dim: the coordinate is the block's index along that dim, over `minor`, modulo the size of the axis.
     Cuts {
-        /// Which dim of the array.
+        /// The dim of the array.
         dim: usize,
-        /// How many blocks there are between neighbours along the axis.
+        /// The number of blocks between neighbours along the axis.
         minor: u64,
     },
-    /// Each device along it has a copy.
+    /// Each device along it has a copy of the block.
     Copies,
-    /// Each device along it has a part of the sum.
+    /// Each device along it has a partial sum.
     Adds,
 }
 
-/// Where along an axis of the mesh the devices of a block are.
+/// The coordinates of a block's devices along a mesh axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Along {
-    /// At one coordinate.
+    /// One coordinate.
     At(u64),
-    /// At all: each has a copy.
+    /// All of them: each has a copy.
     Copies,
-    /// At all: each has a part of the sum.
+    /// All of them: each has a partial sum.
     Parts,
 }
 
@@ -102,22 +102,22 @@ impl Blocks {
         }
     }
 
-    /// What each axis of the mesh is to the layout, in order.
+    /// The role of each mesh axis, in order.
     pub fn roles(&self) -> impl Iterator<Item = Role> + '_ {
         self.axes.iter().map(|(_, role)| *role)
     }
 
-    /// How many blocks there are.
+    /// The number of blocks.
     pub fn count(&self) -> u64 {
         self.dims.iter().map(|dim| dim.ranges.len() as u64).product()
     }
 
-    /// On how many devices each block is, a part of a sum counting as one.
+    /// The number of devices that hold each block or a partial sum of it.
     pub fn holders(&self) -> u64 {
         self.axes.iter().filter(|(_, role)| !matches!(role, Role::Cuts { .. })).map(|(size, _)| size).product()
     }
 
-    /// Where the devices of a block are, axis by axis of the mesh.
+    /// The coordinates of the devices of a block, along each mesh axis.
     ///
     /// - `block`: its index along each dim.
     pub fn devices(&self, block: &[usize]) -> Vec<Along> {
@@ -129,6 +129,15 @@ impl Blocks {
             Role::Adds => Along::Parts,
         };
         self.axes.iter().map(along).collect()
+    }
+
+    /// The sharded dims as the rows and the column of a drawing.
+    pub fn rows_and_column(&self) -> (Vec<usize>, Option<usize>) {
+        let mut rows: Vec<usize> = (0..self.dims.len()).filter(|dim| self.dims[*dim].ranges.len() > 1).collect();
+        // A first dim that is cut alone is drawn as rows, as matrices are written.
+        let is_column = rows.len() > 1 || rows.last().is_some_and(|dim| dim + 1 == self.dims.len());
+        let column = if is_column { rows.pop() } else { None };
+        (rows, column)
     }
 
     /// All blocks in row-major order: the index along each dim.

@@ -1,68 +1,39 @@
-//! What is done after what, as a graph: the steps of a plan, or the operations of a schedule. Written for Graphviz and
-//! for Mermaid.
+//! Dependency graphs of the steps of a plan and of the operations of a schedule, written for Graphviz and
+//! Mermaid.
 
+use super::palette::{self, Kind};
 use super::timeline::{step_label, step_names};
 use crate::escape;
-use crate::plan::{Plan, StepOp};
-use crate::schedule::{Reach, Schedule};
+use crate::plan::Plan;
+use crate::schedule::Schedule;
+use itertools::Itertools;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// Boxes and arrows.
+/// The defaults of Mermaid's `maxTextSize` and `maxEdges`, which a diagram cannot raise by itself.
+const MERMAID_TEXT: usize = 50_000;
+const MERMAID_EDGES: usize = 500;
+
+/// A graph whose nodes may be grouped.
 #[derive(Clone, Debug, Default)]
 pub struct Graph {
-    /// By their numbers.
+    /// The nodes; edges refer to their indices.
     pub nodes: Vec<Node>,
-    /// From whom to whom.
+    /// Pairs of an operand and its user.
     pub edges: Vec<(usize, usize)>,
-    /// What the groups are called, by their number.
+    /// Names of the groups by their number.
     pub groups: BTreeMap<u32, String>,
 }
 
-/// One box.
+/// A node.
 #[derive(Clone, Debug)]
 pub struct Node {
-    /// What stands in it, line by line.
+    /// The lines of its label.
     pub lines: Vec<String>,
-    /// What it is.
+    /// The kind of its step, which determines its colour.
     pub kind: Kind,
-    /// The group that it is in: of an operation its step.
+    /// Its group; for an operation, the step.
     pub group: Option<u32>,
-}
-
-/// What a node is, so that it can look like it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// It is given.
-    Input,
-    /// Something is sent.
-    Message,
-    /// A device computes.
-    Compute,
-    /// Blocks are cut or put together, and nothing is sent.
-    Local,
-}
-
-impl Kind {
-    /// For documents, and as a class of a style.
-    pub fn name(self) -> &'static str {
-        match self {
-            Kind::Input => "input",
-            Kind::Message => "message",
-            Kind::Compute => "compute",
-            Kind::Local => "local",
-        }
-    }
-
-    /// A light colour behind black text.
-    fn fill(self) -> &'static str {
-        match self {
-            Kind::Input => "#f2f2f2",
-            Kind::Message => "#ffd28a",
-            Kind::Compute => "#a9d5f5",
-            Kind::Local => "#ffffff",
-        }
-    }
 }
 
 impl Graph {
@@ -70,19 +41,11 @@ impl Graph {
     pub fn of_plan(plan: &Plan) -> Graph {
         let names = step_names(plan);
         let node = |id| {
-            let step = plan.step(id);
-            let kind = match step.op {
-                StepOp::Input | StepOp::Carry => Kind::Input,
-                StepOp::Collective(_) if plan.communicates(id) => Kind::Message,
-                StepOp::Collective(_) => Kind::Local,
-                StepOp::Product { .. } | StepOp::Reduce { .. } | StepOp::Map { .. } => Kind::Compute,
-            };
+            let kind = Kind::of_step(plan, id);
             let times = if plan.times(id) > 1 { format!(" x {}", plan.times(id)) } else { String::new() };
             let lines = match kind {
                 Kind::Input => vec![format!("{}{times}", plan.array(id))],
-                Kind::Message | Kind::Compute | Kind::Local => {
-                    vec![format!("{}{times}", names[id.index()]), plan.array(id)]
-                }
+                _ => vec![format!("{}{times}", names[id.index()]), plan.array(id)],
             };
             Node { lines, kind, group: None }
         };
@@ -92,19 +55,18 @@ impl Graph {
 
     /// The operations of a schedule, each in the group of its step.
     ///
-    /// - `steps`: what the steps are called, by their number.
+    /// - `plan`: the plan that was lowered to the schedule, if there is one.
     ///
     /// # Panics
     /// If the schedule is malformed: [`verify`](crate::schedule::verify) refuses it.
-    pub fn of_schedule(schedule: &Schedule, steps: &[String]) -> Graph {
+    pub fn of_schedule(schedule: &Schedule, plan: Option<&Plan>) -> Graph {
+        let (steps, kinds) = (plan.map(step_names).unwrap_or_default(), palette::kinds(schedule, plan));
         let node = |id| {
             let operation = schedule.operation(id);
-            let properties = operation.kind.properties();
-            let kind = match properties.reach {
-                Reach::Given(_) => Kind::Input,
-                Reach::Sent(..) | Reach::Gathered(_) => Kind::Message,
-                Reach::Own if properties.moves => Kind::Local,
-                Reach::Own => Kind::Compute,
+            // A message is of the kind of its collective.
+            let kind = match Kind::of_operation(&operation.kind) {
+                Kind::Move => kinds[operation.step as usize],
+                kind => kind,
             };
             let extents: Vec<String> = operation.extents.iter().map(u64::to_string).collect();
             let block = format!("{}[{}]", operation.dtype, extents.join(", "));
@@ -116,18 +78,57 @@ impl Graph {
             operands.into_iter().map(move |from| (from.index(), id.index()))
         });
         let groups = schedule.ids().map(|id| schedule.operation(id).step);
-        let named = groups.map(|step| (step, step_label(steps, step)));
+        let named = groups.map(|step| (step, step_label(&steps, step)));
         Graph { nodes: schedule.ids().map(node).collect(), edges: edges.collect(), groups: named.collect() }
     }
 
-    /// In the language of Graphviz: <https://graphviz.org/doc/info/lang.html>.
+    /// The operations of a schedule, with those of one kind in a step folded into one node that counts them.
+    ///
+    /// - `plan`: the plan that was lowered to the schedule, if there is one.
+    ///
+    /// # Panics
+    /// If the schedule is malformed: [`verify`](crate::schedule::verify) refuses it.
+    pub fn of_folded_schedule(schedule: &Schedule, plan: Option<&Plan>) -> Graph {
+        let whole = Graph::of_schedule(schedule, plan);
+        let noun = |id| schedule.operation(id).kind.properties().noun;
+        let key = |id| (schedule.operation(id).step, noun(id));
+        let keys = schedule.ids().map(key).unique().collect_vec();
+        let place: BTreeMap<_, _> = keys.iter().enumerate().map(|(place, key)| (*key, place)).collect();
+        let places = schedule.ids().map(|id| place[&key(id)]).collect_vec();
+        let counts = places.iter().copied().counts();
+        let node = |(place, (step, noun)): (usize, &(u32, &str))| {
+            let first = places.iter().position(|other| *other == place).map(|first| &whole.nodes[first]);
+            let (count, noun) = (counts[&place], noun.trim_start_matches("a ").trim_start_matches("an "));
+            match first {
+                Some(node) if count == 1 => node.clone(),
+                first => Node {
+                    lines: vec![format!("{count} x {noun}")],
+                    kind: first.map_or(Kind::Local, |node| node.kind),
+                    group: Some(*step),
+                },
+            }
+        };
+        let edges = whole.edges.iter().map(|(from, to)| (places[*from], places[*to])).filter(|(from, to)| from != to);
+        Graph {
+            nodes: keys.iter().enumerate().map(node).collect(),
+            edges: edges.unique().collect(),
+            groups: whole.groups.clone(),
+        }
+    }
+
+    /// The distinct kinds of its nodes.
+    pub fn kinds(&self) -> Vec<Kind> {
+        self.nodes.iter().map(|node| node.kind).sorted().dedup().collect()
+    }
+
+    /// Writes the graph in Graphviz's DOT language: <https://graphviz.org/doc/info/lang.html>.
     pub fn dot(&self) -> String {
         let mut text = String::from("digraph shardc {\n");
         text.push_str("  graph [fontname=\"sans-serif\"];\n");
         text.push_str("  node [shape=box, style=\"filled,rounded\", fontname=\"sans-serif\", fontsize=11];\n");
         let line = |text: &mut String, depth: &str, place: usize, node: &Node| {
             let label: Vec<String> = node.lines.iter().map(|line| escape::dot(line)).collect();
-            let (label, fill) = (label.join("\\n"), node.kind.fill());
+            let (label, fill) = (label.join("\\n"), node.kind.tint());
             writeln!(text, "{depth}n{place} [label=\"{label}\", fillcolor=\"{fill}\"];").expect("a string");
         };
         let nodes = || self.nodes.iter().enumerate();
@@ -145,7 +146,19 @@ impl Graph {
         text + "}\n"
     }
 
-    /// As a flowchart of Mermaid: <https://mermaid.js.org/syntax/flowchart.html>.
+    /// The default limits of Mermaid that the graph exceeds, in words; `None` if it exceeds none.
+    ///
+    /// - `text`: the graph as a Mermaid flowchart.
+    pub fn beyond_mermaid(&self, text: &str) -> Option<String> {
+        let (characters, edges) = (text.chars().count(), self.edges.len());
+        let characters =
+            (characters > MERMAID_TEXT).then(|| format!("{characters} characters, at most {MERMAID_TEXT}"));
+        let edges = (edges > MERMAID_EDGES).then(|| format!("{edges} edges, at most {MERMAID_EDGES}"));
+        let beyond = [characters, edges].into_iter().flatten().join("; ");
+        Some(beyond).filter(|beyond| !beyond.is_empty())
+    }
+
+    /// Writes the graph as a Mermaid flowchart: <https://mermaid.js.org/syntax/flowchart.html>.
     pub fn mermaid(&self) -> String {
         let mut text = String::from("flowchart TD\n");
         let line = |text: &mut String, depth: &str, place: usize, node: &Node| {
@@ -165,8 +178,8 @@ impl Graph {
         for (from, to) in &self.edges {
             writeln!(text, "  n{from} --> n{to}").expect("a string");
         }
-        for kind in [Kind::Input, Kind::Message, Kind::Compute, Kind::Local] {
-            writeln!(text, "  classDef {} fill:{},stroke:#555,color:#000", kind.name(), kind.fill()).expect("a string");
+        for kind in self.kinds() {
+            writeln!(text, "  classDef {} fill:{},stroke:#555,color:#000", kind.name(), kind.tint()).expect("a string");
         }
         text
     }

@@ -1,4 +1,4 @@
-//! A timeline as text of 80 columns: a lane for each resource, a letter for each step.
+//! A timeline as text: a lane for each resource, a letter for each step.
 //!
 //! ```text
 //!           0 s                           2.16 us                    4.32 us  busy
@@ -14,39 +14,41 @@ use crate::units::{Time, TimeScale};
 use itertools::Itertools;
 use std::fmt::Write as _;
 
-/// Columns of the terminal.
-const WIDTH: usize = 80;
-/// The steps that have a sign of their own; the others share the last one.
+/// Letters of the steps; the last one stands for all further steps.
 const SIGNS: &[u8] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789#";
-/// Where nothing is busy.
+/// Marks idle time.
 const IDLE: char = '·';
 
-/// A timeline drawn for people. In each column stands the step that takes most of its time.
-pub fn lanes(timeline: &Timeline, scale: TimeScale, paint: Paint) -> String {
+/// Draws a timeline `width` columns wide. Each column shows the step that takes most of its time.
+pub fn lanes(timeline: &Timeline, scale: TimeScale, paint: Paint, width: usize) -> String {
     if timeline.lanes.is_empty() || timeline.makespan == Time::ZERO {
         return "nothing takes any time\n".to_owned();
     }
     let used = timeline.used();
+    let colors = timeline.colors();
     let sign = |step: u32| used.iter().position(|known| *known == step).unwrap_or(usize::MAX).min(SIGNS.len() - 1);
     let label = timeline.lanes.iter().map(|lane| lane.kind.chars().count()).max().unwrap_or(0);
-    let columns = WIDTH.saturating_sub(label + 8).max(10);
+    let columns = width.saturating_sub(label + 8).max(10);
     let mut text = format!("{:label$} {}  busy\n", "", ruler(timeline.makespan, columns, scale));
     for lane in &timeline.lanes {
         write!(text, "{:<label$} ", lane.kind).expect("a string");
         let cells = cells(&lane.bars, timeline.makespan, columns);
-        for (cell, run) in &cells.iter().map(|step| step.map(sign)).chunk_by(|cell| *cell) {
+        for (cell, run) in &cells.iter().chunk_by(|cell| **cell) {
             let length = run.count();
             text.push_str(&match cell {
                 None => IDLE.to_string().repeat(length),
-                Some(place) => colored(&char::from(SIGNS[place]).to_string().repeat(length), place as u64, paint),
+                Some(step) => {
+                    let signs = char::from(SIGNS[sign(step)]).to_string().repeat(length);
+                    colored(&signs, colors[step as usize], paint)
+                }
             });
         }
         writeln!(text, " {:>4.0} %", 100.0 * lane.busy.ratio(timeline.makespan)).expect("a string");
     }
-    text + "\n" + &legend(timeline, &used) + &note(timeline)
+    text + "\n" + &legend(timeline, &used, width) + &note(timeline)
 }
 
-/// The start, the middle and the end.
+/// The times at the start, the middle and the end.
 fn ruler(makespan: Time, columns: usize, scale: TimeScale) -> String {
     let (middle, end) = (scale.show(Time::from_ticks(makespan.ticks() / 2)), scale.show(makespan));
     let half = columns / 2 - middle.len() / 2;
@@ -54,7 +56,7 @@ fn ruler(makespan: Time, columns: usize, scale: TimeScale) -> String {
     format!("{:<half$}{middle}{end:>rest$}", "0 s")
 }
 
-/// For each column the step that takes most of it; the earlier one of two.
+/// The step that takes most of each column; the earlier one of two.
 fn cells(bars: &[Bar], makespan: Time, columns: usize) -> Vec<Option<u32>> {
     let (width, total) = (columns as u128, makespan.ticks());
     // Ticks times columns fit: a makespan is far below 2^120 ticks.
@@ -78,8 +80,8 @@ fn cells(bars: &[Bar], makespan: Time, columns: usize) -> Vec<Option<u32>> {
     cells
 }
 
-/// What the signs mean, in lines of 80 columns.
-fn legend(timeline: &Timeline, used: &[u32]) -> String {
+/// The letters and the names of their steps.
+fn legend(timeline: &Timeline, used: &[u32], width: usize) -> String {
     let entry = |(place, step): (usize, &u32)| format!("{} {}", char::from(SIGNS[place]), timeline.step(*step));
     let named = used.iter().take(SIGNS.len() - 1).enumerate().map(entry);
     let others = used.len().saturating_sub(SIGNS.len() - 1);
@@ -89,25 +91,25 @@ fn legend(timeline: &Timeline, used: &[u32]) -> String {
         let line = lines.last_mut().expect("there is one");
         if line.is_empty() {
             line.push_str(&entry);
-        } else if line.chars().count() + entry.chars().count() + 3 <= WIDTH {
+        } else if line.chars().count() + entry.chars().count() + 3 <= width {
             line.push_str(&format!(", {entry}"));
         } else {
             line.push(',');
             lines.push(entry);
         }
     }
-    lines.into_iter().map(|line| clipped(&line) + "\n").collect()
+    lines.into_iter().map(|line| clipped(&line, width) + "\n").collect()
 }
 
-/// A line that is too long, cut.
-fn clipped(line: &str) -> String {
-    if line.chars().count() <= WIDTH {
+/// A line clipped to `width` columns.
+fn clipped(line: &str, width: usize) -> String {
+    if line.chars().count() <= width {
         return line.to_owned();
     }
-    line.chars().take(WIDTH - 1).chain(['…']).collect()
+    line.chars().take(width - 1).chain(['…']).collect()
 }
 
-/// Which of several lanes are drawn.
+/// A note on the lanes that are drawn.
 fn note(timeline: &Timeline) -> String {
     match timeline.scope {
         Scope::Kinds if timeline.lanes.iter().any(|lane| lane.alike > 1) => {

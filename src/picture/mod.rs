@@ -1,18 +1,20 @@
-//! Pictures: of layouts, of what is done after what, and of what is busy when.
+//! Pictures of layouts, dependencies and timelines.
 //!
 //! ```text
-//! blocks    a layout as the blocks of its array, each with the devices that hold it
-//! terminal  blocks as text of 80 columns, with colour where there is any
-//! timeline  what is busy when, from the record of the clock
-//! lanes     a timeline as text of 80 columns
+//! palette   colours: a hue for each kind of step, a ramp for blocks
+//! blocks    the blocks of an array and the devices that hold each
+//! terminal  blocks as text, with colour on terminals
+//! timeline  activity of engines and links, from the record of the clock
+//! lanes     a timeline as text
 //! graph     steps or operations and their operands, for Graphviz and Mermaid
-//! svg       layouts and timelines as files that browsers show
+//! svg       layouts and timelines as SVG
 //! trace     a timeline for Perfetto
 //! ```
 
 pub mod blocks;
 pub mod graph;
 pub mod lanes;
+pub mod palette;
 pub mod svg;
 pub mod terminal;
 pub mod timeline;

@@ -11,31 +11,31 @@
 //! ```
 
 use super::blocks::{Along, Blocks, Split};
+use super::palette::{self, Color};
 use crate::layout::{Dims, Layout};
 use crate::mesh::Mesh;
 use itertools::Itertools;
 use std::fmt::Write as _;
 
-/// Rows that are drawn of a larger grid, the last one among them.
+/// Rows drawn of a larger grid, including the last one.
 const MOST_ROWS: usize = 8;
-/// Columns of the terminal.
-const WIDTH: usize = 80;
 
-/// How blocks are told apart.
+/// How blocks are distinguished.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Paint {
-    /// By the devices that stand in them.
+    /// By the devices named in them.
     Plain,
-    /// By colour as well, for a terminal.
+    /// By colour as well.
     Color,
 }
 
-/// An array drawn as its blocks, with a line on top that counts them and one below that names the axes.
+/// Draws an array as its blocks, with a caption above and a legend below.
 ///
-/// - `name`: with its brackets, as it is written.
-pub fn blocks(name: &str, layout: &Layout, mesh: &Mesh, dims: &Dims, paint: Paint) -> String {
+/// - `name`: the name with its brackets, as written in a program.
+/// - `width`: columns of the terminal.
+pub fn blocks(name: &str, layout: &Layout, mesh: &Mesh, dims: &Dims, (paint, width): (Paint, usize)) -> String {
     let blocks = Blocks::new(layout, mesh, dims);
-    let grid = Grid::new(&blocks).draw(&blocks, paint);
+    let grid = Grid::new(&blocks).draw(&blocks, paint, width);
     format!("{name}\n  {}\n{grid}{}", caption(layout, &blocks, mesh), legend(&blocks, mesh))
 }
 
@@ -56,7 +56,7 @@ fn caption(layout: &Layout, blocks: &Blocks, mesh: &Mesh) -> String {
     format!("{}, {what}, {}, {on}", layout.dtype, layout.local_bytes(mesh))
 }
 
-/// What the places in a cell mean: `  (X,Y): * a copy on each`
+/// The axes of the coordinates and the marks: `  (X,Y): * a copy on each`
 fn legend(blocks: &Blocks, mesh: &Mesh) -> String {
     let devices = blocks.devices(&vec![0; blocks.dims.len()]);
     let marks = [(Along::Copies, "* a copy on each"), (Along::Parts, "+ a part of the sum on each")];
@@ -68,21 +68,19 @@ fn legend(blocks: &Blocks, mesh: &Mesh) -> String {
 
 /// Rows and columns of blocks.
 struct Grid {
-    /// The dims that are cut, but for the one of the columns.
+    /// The sharded dims other than that of the columns.
     rows: Vec<usize>,
-    /// The last dim, if it is cut.
+    /// The dim of the columns, if several dims are sharded or the last one is.
     column: Option<usize>,
 }
 
 impl Grid {
     fn new(blocks: &Blocks) -> Grid {
-        let is_cut = |dim: &usize| blocks.dims[*dim].ranges.len() > 1;
-        let last = blocks.dims.len().checked_sub(1).filter(is_cut);
-        let rows = (0..blocks.dims.len()).filter(|dim| is_cut(dim) && Some(*dim) != last).collect();
-        Grid { rows, column: last }
+        let (rows, column) = blocks.rows_and_column();
+        Grid { rows, column }
     }
 
-    fn draw(&self, blocks: &Blocks, paint: Paint) -> String {
+    fn draw(&self, blocks: &Blocks, paint: Paint, room: usize) -> String {
         let row_keys = self.row_keys(blocks);
         let columns = self.column.map_or(1, |dim| blocks.dims[dim].ranges.len());
         let labels = row_keys.iter().map(|key| key.as_ref().map(|key| self.row_label(blocks, key))).collect_vec();
@@ -98,7 +96,7 @@ impl Grid {
         };
         let widest = row_keys.iter().flatten().map(|key| cell(key, columns - 1).len()).max().unwrap_or(0);
         let width = heads.iter().map(String::len).max().unwrap_or(0).max(widest) + 2;
-        let places = fitting(columns, (WIDTH.saturating_sub(label_width + 3)) / width);
+        let places = fitting(columns, room.saturating_sub(label_width + 3) / width);
         let mut text = String::new();
         if self.column.is_some() {
             write!(text, "  {:label_width$} ", "").expect("a string");
@@ -127,7 +125,7 @@ impl Grid {
         text
     }
 
-    /// The index of each row in the cut dims; `None` for those that are left out.
+    /// The index of each row in the sharded dims; `None` stands for omitted rows.
     fn row_keys(&self, blocks: &Blocks) -> Vec<Option<Vec<usize>>> {
         let counts = self.rows.iter().map(|dim| 0..blocks.dims[*dim].ranges.len()).collect_vec();
         let total: usize = counts.iter().map(ExactSizeIterator::len).product();
@@ -145,7 +143,7 @@ impl Grid {
         self.rows.iter().zip(key).map(range).join(", ")
     }
 
-    /// Where a column begins: `F 0..`, `128..`
+    /// The start of a column: `F 0..`, `128..`
     fn head(&self, blocks: &Blocks, place: usize) -> String {
         let Some(split) = self.column.map(|dim| &blocks.dims[dim]) else { return String::new() };
         let start = split.ranges[place].start;
@@ -156,7 +154,7 @@ impl Grid {
         }
     }
 
-    /// The place of a block among all in row-major order.
+    /// The row-major index of a block.
     fn number(&self, blocks: &Blocks, key: &[usize], place: usize) -> u64 {
         let along =
             |number: u64, (dim, at): (&usize, &usize)| number * blocks.dims[*dim].ranges.len() as u64 + *at as u64;
@@ -166,14 +164,14 @@ impl Grid {
     }
 }
 
-/// `D 0..512`; what is padding is left out.
+/// `D 0..512`, without padding.
 fn range(split: &Split, place: usize) -> String {
     let range = &split.ranges[place];
     let (start, end) = (range.start.min(split.size), range.end.min(split.size));
     if start == end { format!("{} padding", split.name) } else { format!("{} {start}..{end}", split.name) }
 }
 
-/// The columns that are drawn: all, or the first ones, a gap and the last.
+/// The columns drawn: all, or the first ones, a gap and the last.
 fn fitting(columns: usize, room: usize) -> Vec<Option<usize>> {
     if columns <= room.max(1) {
         return (0..columns).map(Some).collect();
@@ -187,23 +185,15 @@ fn end_line(text: &mut String) {
     text.push('\n');
 }
 
-/// A cell in the colour of its block.
+/// Colours a cell by its block.
 fn painted(cell: &str, number: u64, count: u64, paint: Paint) -> String {
-    if count == 1 { cell.to_owned() } else { colored(cell, number, paint) }
+    if count == 1 { cell.to_owned() } else { colored(cell, palette::block(number, count), paint) }
 }
 
-/// Text in one of eight colours: neighbours in their order are told apart, also by the colour-blind, because the
-/// brightness goes up and down.
-pub(super) fn colored(text: &str, number: u64, paint: Paint) -> String {
-    // Pairs of a light and a dark colour of the 256 that terminals have, with the text that is read best on them.
-    const COLORS: [(u8, u8); 8] =
-        [(153, 16), (24, 231), (222, 16), (90, 231), (151, 16), (94, 231), (189, 16), (22, 231)];
+/// Text on a background colour.
+pub(super) fn colored(text: &str, color: Color, paint: Paint) -> String {
     match paint {
         Paint::Plain => text.to_owned(),
-        Paint::Color => {
-            let place = usize::try_from(number % COLORS.len() as u64).unwrap_or(0);
-            let (back, front) = COLORS[place];
-            format!("\x1b[38;5;{front};48;5;{back}m{text}\x1b[0m")
-        }
+        Paint::Color => format!("\x1b[38;5;{};48;5;{}m{text}\x1b[0m", color.ink().ansi(), color.ansi()),
     }
 }

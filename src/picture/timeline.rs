@@ -1,5 +1,6 @@
-//! What is busy when: a lane for each engine and each link, from the record of the clock.
+//! Timelines of engines and links, from the record of the clock.
 
+use super::palette::{self, Color, Kind};
 use crate::plan::{Plan, StepOp};
 use crate::schedule::{OpId, Schedule};
 use crate::sim::clock::{Record, Resource, Timing};
@@ -9,65 +10,67 @@ use itertools::Itertools;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-/// What is busy when, until everything is done.
+/// The activity of engines and links over time.
 #[derive(Clone, Debug)]
 pub struct Timeline {
-    /// When the last device has its last block.
+    /// The time at which the last device has its last block.
     pub makespan: Time,
-    /// The engines, then the links.
+    /// Engines, then links.
     pub lanes: Vec<Lane>,
-    /// Whether one device stands for all along some axes, or the busiest lane for those of its kind.
+    /// Which lanes it has.
     pub scope: Scope,
-    /// What the steps are called, by their number.
+    /// The names of the steps, by their number.
     pub steps: Vec<String>,
+    /// The kinds of the steps, by their number.
+    pub kinds: Vec<Kind>,
 }
 
-/// Which lanes a timeline has.
+/// A selection of lanes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// Of each engine and each direction of links the busiest one.
+    /// The busiest lane of each engine and each direction of links.
     Kinds,
-    /// All that are ever busy; where devices do alike, those of one.
+    /// All lanes that are ever busy; symmetric devices are drawn once.
     All,
 }
 
-/// Something that is busy with one thing at a time.
+/// An engine or a link.
 #[derive(Clone, Debug)]
 pub struct Lane {
-    /// What it is: an engine, or a direction of links, `X up`.
+    /// Its kind: an engine, or a direction of links such as `X up`.
     pub kind: String,
-    /// Which one it is: `(0,1)`, `X: (0,1)->(1,1)`.
+    /// Its name: `(0,1)`, `X: (0,1)->(1,1)`.
     pub name: String,
-    /// How many of its kind are ever busy.
+    /// The number of its kind that are ever busy.
     pub alike: usize,
-    /// How long it is busy.
+    /// Its busy time.
     pub busy: Time,
-    /// With what, in order.
+    /// Its bars, in order.
     pub bars: Vec<Bar>,
 }
 
-/// A time in which something is busy.
+/// A busy interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bar {
-    /// With this operation.
+    /// The operation.
     pub operation: OpId,
-    /// Of this step.
+    /// The step of the operation.
     pub step: u32,
-    /// From when.
+    /// The start.
     pub start: Time,
-    /// Until when.
+    /// The end.
     pub finish: Time,
 }
 
 impl Timeline {
     /// The timeline of a schedule.
     ///
-    /// - `steps`: what its steps are called.
+    /// - `plan`: the plan that was lowered to the schedule, if there is one.
     pub fn new(
         schedule: &Schedule,
         topology: &Topology,
         (timing, record): (&Timing, &Record),
-        steps: Vec<String>,
+        plan: Option<&Plan>,
         scope: Scope,
     ) -> Timeline {
         let mut bars: BTreeMap<Resource, Vec<Bar>> = BTreeMap::new();
@@ -90,34 +93,40 @@ impl Timeline {
                 kinds.into_values().filter_map(busiest).collect()
             }
         };
-        Timeline { makespan: timing.makespan, lanes, scope, steps }
+        let (steps, kinds) = (plan.map(step_names).unwrap_or_default(), palette::kinds(schedule, plan));
+        Timeline { makespan: timing.makespan, lanes, scope, steps, kinds }
     }
 
-    /// The steps that something is busy with, in the order in which they begin.
+    /// The colour of each step, by its number.
+    pub fn colors(&self) -> Vec<Color> {
+        palette::shades(&self.kinds)
+    }
+
+    /// The steps that have bars, ordered by their start.
     pub fn used(&self) -> Vec<u32> {
         let bars = self.lanes.iter().flat_map(|lane| &lane.bars);
         bars.sorted_by_key(|bar| (bar.start, bar.step)).map(|bar| bar.step).unique().collect()
     }
 
-    /// What a step is called.
+    /// The name of a step.
     pub fn step(&self, step: u32) -> String {
         step_label(&self.steps, step)
     }
 }
 
-/// What a step is called: by its name, or by its number.
+/// The name of a step, or its number.
 pub(super) fn step_label(steps: &[String], step: u32) -> String {
     steps.get(step as usize).filter(|name| !name.is_empty()).cloned().unwrap_or_else(|| format!("step {step}"))
 }
 
-/// The lane that is busy for longest, the first of several.
+/// The busiest lane, the first of several.
 fn busiest(lanes: Vec<Lane>) -> Option<Lane> {
     let alike = lanes.len();
     let busiest = lanes.into_iter().enumerate().max_by_key(|(place, lane)| (lane.busy, Reverse(*place)));
     busiest.map(|(_, lane)| Lane { alike, ..lane })
 }
 
-/// What a resource is, and which one.
+/// The kind and the name of a resource.
 fn words(topology: &Topology, resource: Resource) -> (String, String) {
     match resource {
         Resource::Engine(device, engine) => {
@@ -138,7 +147,7 @@ fn words(topology: &Topology, resource: Resource) -> (String, String) {
     }
 }
 
-/// The order of the kinds: engines, then links by axis and side.
+/// The order of the lanes: engines, then links by axis and side.
 fn rank(topology: &Topology, resource: Resource) -> (usize, usize) {
     match resource {
         Resource::Engine(_, engine) => (0, engine.index()),
@@ -149,7 +158,7 @@ fn rank(topology: &Topology, resource: Resource) -> (usize, usize) {
     }
 }
 
-/// What the steps of a plan are called, by their number: `AllReduce_Y Out`, `product T`, `relu(T)`.
+/// The names of the steps of a plan: `AllReduce_Y Out`, `product T`, `relu(T)`.
 pub fn step_names(plan: &Plan) -> Vec<String> {
     let name = |id| {
         let (value, op) = (plan.program.name(plan.step(id).value), plan.op_name(id));

@@ -1,7 +1,7 @@
-//! The ways in which a product could have been done, the cheapest first.
+//! The alternatives of a product, ordered by cost.
 //!
-//! A way is known by what it costs to have the operands as it takes them, and the product itself; what it costs to
-//! bring its result to where it is wanted is found for the ways that can be among the cheapest.
+//! An alternative is first priced by the moves of its operands and the product itself; the moves of its result are
+//! priced for those that can be among the cheapest.
 
 use super::assignments::Assignment;
 use super::prices::Prices;
@@ -18,33 +18,33 @@ use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
 use std::rc::Rc;
 
-/// How many ways to do a product are kept.
+/// Number of alternatives kept per product.
 const MOST_ALTERNATIVES: usize = 8;
 
-/// Moves, each with the array and where it starts.
+/// Moves, each with the array and its starting layout.
 type Path = Vec<(ValueId, Node, Rc<Collective>)>;
 
-/// What some moves cost, and how many they are.
-type Moved = (Score, usize);
+/// Cost and number of some moves.
+type PathCost = (Score, usize);
 
-/// The ways of a product to leave its statement in a sharding: the one that was chosen, then the others, if they are to
-/// be told; and the cheapest of all, if the statement asks for another.
+/// The ways to compute a product and to leave its statement in a sharding: the chosen one, then the others, if
+/// requested; and the cheapest of all, if the product is pinned.
 ///
-/// - `prices`: how many prices that take long to find may still be found.
+/// - `prices`: number of expensive prices that may still be computed.
 pub(super) fn alternatives(
     search: &mut Search<'_>,
     (id, target): (ValueId, Node),
     known_prices: &Prices<'_>,
     prices: &mut usize,
 ) -> (Vec<Alternative>, Option<Pinned>) {
-    let most = if search.terms.alternatives && !search.budget.is_restricted() { MOST_ALTERNATIVES } else { 1 };
+    let most = if search.options.alternatives && !search.budget.is_restricted() { MOST_ALTERNATIVES } else { 1 };
     let ways = search.ways(id);
     let (onward, before) = (FxHashMap::default(), FxHashMap::default());
     let mut ranking = Ranking { search, id, target, known_prices, ways, waiting: BinaryHeap::new(), onward, before };
     let chosen = ranking.chosen();
     ranking.begin();
     let mut kept: Vec<(Score, Alternative)> = Vec::new();
-    let mut told = BTreeSet::new();
+    let mut seen = BTreeSet::new();
     let mut pinned = None;
     let mut next = chosen;
     while let Some(place) = next.or_else(|| ranking.next()) {
@@ -63,7 +63,7 @@ pub(super) fn alternatives(
             continue;
         }
         let moves = ranking.names(&path);
-        if kept.len() < most && told.insert(ranking.up_to_order(&path)) {
+        if kept.len() < most && seen.insert(ranking.up_to_order(&path)) {
             ranking.find_prices(&path, prices);
             let score = ranking.cost(&path).0 + ranking.ways[place].0.own;
             kept.push((score, ranking.alternative(place, &path, moves)));
@@ -77,24 +77,24 @@ pub(super) fn alternatives(
     (kept.into_iter().map(|(_, alternative)| alternative).collect(), pinned)
 }
 
-/// The ways by their costs.
+/// Ranks the ways by cost.
 struct Ranking<'s, 'a> {
     search: &'s mut Search<'a>,
     id: ValueId,
-    /// Where the product leaves its statement.
+    /// The sharding in which the product leaves its statement.
     target: Node,
     known_prices: &'s Prices<'s>,
     ways: Rc<Vec<(Way, Assignment)>>,
-    /// Ways by what they cost, and whether what comes after the product is in that.
-    waiting: BinaryHeap<Reverse<(Moved, usize, bool)>>,
-    /// From the sharding in which a product is made, what leads to the target.
-    onward: FxHashMap<Node, (Distances<Origin>, Option<Moved>)>,
-    /// What it costs to have an operand in a sharding.
-    before: FxHashMap<(usize, Node), Option<(Moved, bool)>>,
+    /// Ways by cost, with a flag whether the moves of the result are included.
+    waiting: BinaryHeap<Reverse<(PathCost, usize, bool)>>,
+    /// Moves from the sharding of the product to the target.
+    onward: FxHashMap<Node, (Distances<Origin>, Option<PathCost>)>,
+    /// Cost of an operand in a sharding.
+    before: FxHashMap<(usize, Node), Option<(PathCost, bool)>>,
 }
 
 impl Ranking<'_, '_> {
-    /// The way that the plan goes.
+    /// The way of the plan.
     fn chosen(&self) -> Option<usize> {
         let made = &self.search.found[self.id.index()].made;
         let origin = made.origin(self.target)?;
@@ -103,8 +103,8 @@ impl Ranking<'_, '_> {
         self.ways.iter().position(|(way, _)| is_chosen(way))
     }
 
-    /// Lists the ways for which the operands can be had, by what they cost so far. What is not [plain](is_plain) is of
-    /// use only where the cheapest of all is told.
+    /// Lists the ways whose operands are available, by their cost so far. Ways that are not [plain](is_plain) matter
+    /// only for the cheapest of all.
     fn begin(&mut self) {
         let ways = Rc::clone(&self.ways);
         let all = self.search.program.value(self.id).pin.is_some();
@@ -135,8 +135,8 @@ impl Ranking<'_, '_> {
         self.search.program.value(self.id).definition.operands()[place]
     }
 
-    /// What it costs to have an operand in a sharding, and whether the moves are plain.
-    fn before(&mut self, (place, node): (usize, &Node)) -> Option<(Moved, bool)> {
+    /// Cost of an operand in a sharding, and whether its moves are plain.
+    fn before(&mut self, (place, node): (usize, &Node)) -> Option<(PathCost, bool)> {
         if let Some(known) = self.before.get(&(place, *node)) {
             return *known;
         }
@@ -146,14 +146,14 @@ impl Ranking<'_, '_> {
         cost
     }
 
-    /// What it costs to bring the result from where it is made to where it is wanted.
-    fn after(&mut self, result: Node) -> Option<Moved> {
+    /// Cost of moving the result to its target.
+    fn after(&mut self, result: Node) -> Option<PathCost> {
         if let Some((_, known)) = self.onward.get(&result) {
             return *known;
         }
         let (mesh, costs) = (&self.search.program.mesh, self.search.costs);
         let start = (result, Score::default(), Origin::none());
-        let pricing = Pricing { times: 1, terms: SearchOptions::new(self.search.allowed(self.id)), mesh, costs };
+        let pricing = Pricing { times: 1, options: SearchOptions::new(self.search.allowed(self.id)), mesh, costs };
         let ways = self.search.space_mut(self.id).distances([start], Some(self.target), &pricing);
         let path = self.path_after(&ways);
         let cost = path.map(|path| self.cost(&path));
@@ -172,7 +172,7 @@ impl Ranking<'_, '_> {
         Some(moves.into_iter().map(|(from, collective, _)| (self.id, from, collective)).collect())
     }
 
-    /// All moves of a way; those that lead on are looked for where that was not done yet.
+    /// All moves of a way; those of the result are computed on demand.
     fn path(&mut self, place: usize) -> Path {
         let ways = Rc::clone(&self.ways);
         let way = &ways[place].0;
@@ -182,8 +182,8 @@ impl Ranking<'_, '_> {
         before.chain(after).flatten().collect()
     }
 
-    /// What some moves cost, as far as that is known.
-    fn cost(&self, path: &Path) -> Moved {
+    /// Cost of some moves, as far as known.
+    fn cost(&self, path: &Path) -> PathCost {
         let moves = path.iter().map(|(id, from, collective)| {
             let from = self.search.space(*id).layout(*from);
             Score::new(self.known_prices.objective(), self.known_prices.collective(collective, &from), 0)
@@ -191,7 +191,7 @@ impl Ranking<'_, '_> {
         (moves.fold(Score::default(), |sum, score| sum + score), path.len())
     }
 
-    /// Finds the prices of the moves of a way, if they are few.
+    /// Computes the prices of the moves of a way, if there are few.
     fn find_prices(&self, path: &Path, prices: &mut usize) {
         for (id, from, collective) in path {
             let from = self.search.space(*id).layout(*from);
@@ -202,7 +202,7 @@ impl Ranking<'_, '_> {
         }
     }
 
-    /// Moves as the book writes them.
+    /// Formats moves as in the book.
     fn names(&self, path: &Path) -> Vec<String> {
         let program = self.search.program;
         let (mesh, dims) = (&program.mesh, &program.dims);
@@ -214,7 +214,7 @@ impl Ranking<'_, '_> {
         path.iter().map(name).collect()
     }
 
-    /// Moves as they are told once, in whichever order axes stand on a dim: the text with axes in the order of the mesh.
+    /// Formats moves up to the order of axes on a dim: with axes in mesh order.
     fn up_to_order(&self, path: &Path) -> Vec<String> {
         let (mesh, dims) = (&self.search.program.mesh, &self.search.program.dims);
         let in_order = |axes: &Axes| axes.set().in_order();
@@ -252,7 +252,7 @@ impl Ranking<'_, '_> {
     }
 }
 
-/// Whether a way is one that is written: each array is moved once, and before or after it may be cut.
+/// Whether a way is plain: each array is moved once, possibly with a slice before or after.
 fn is_plain(path: &Path) -> bool {
     let ids = path.iter().map(|(id, _, _)| *id).unique();
     let slices = |(_, _, moved): &&(ValueId, Node, Rc<Collective>)| moved.kind() == CollectiveKind::Slice;

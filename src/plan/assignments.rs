@@ -1,50 +1,50 @@
-//! The iteration space of a local computation: what each mesh axis does there.
+//! The iteration space of a local computation: the role of each mesh axis.
 //!
-//! An axis splits one index (in some order with the other axes on that index), passes through in an open sum, or is
-//! idle. That fixes the layout that each operand must have and the layout that the local result has; for a product
-//! the book's four cases are regions of this space.
+//! An axis splits one index (in some order with the other axes on that index), stays in an open sum, or is idle. This
+//! determines the layouts of the operands and of the local result; for a product the book's four cases are regions of
+//! this space.
 
 use crate::einsum::{Einsum, Index};
 use crate::layout::Sharding;
 use crate::mesh::{Axes, AxisId, AxisSet, Mesh};
 use crate::operator::Operator;
 
-/// One choice for all axes.
+/// Roles of all axes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Assignment {
-    /// The layout that each operand has at the computation.
+    /// Layout of each operand at the computation.
     pub(super) operands: Vec<Sharding>,
-    /// The layout of the local result.
+    /// Layout of the local result.
     pub(super) result: Sharding,
 }
 
-/// A way in which an axis can pass through in open sums: these operands are open over it, the others are whole.
+/// A way in which axes stay in open sums: these operands are open over them, the others are not.
 ///
-/// A product is linear in each factor alone, a sum in all its terms together.
+/// A product is linear in each factor separately, a sum in all its terms together.
 #[derive(Clone, Debug)]
 pub(super) struct OpenWay {
-    /// Places of the operands.
+    /// Indices of the operands.
     pub(super) operands: Vec<usize>,
-    /// The axes over which all of them can be had open.
+    /// The axes over which all of them can be open.
     pub(super) axes: AxisSet,
-    /// The operator under which they are open.
+    /// The operator of the open operands.
     pub(super) operator: Operator,
-    /// The operator under which the result is open then.
+    /// The operator of the open result.
     pub(super) result: Operator,
 }
 
-/// Which assignments are listed.
+/// The assignments to list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Listed {
     /// All of them.
     All,
-    /// Those in which the axes on an index are in the order of the mesh.
+    /// Those with the axes of each index in mesh order.
     InOrder,
-    /// None: even those are too many.
+    /// None: there are too many.
     Nothing,
 }
 
-/// Which assignments of `axes` are listed: at most `most` of them, in a space of this many indices.
+/// Chooses the assignments of `axes` to list: at most `most`, for this number of indices.
 pub(super) fn listed(indices: usize, ways: &[OpenWay], axes: AxisSet, most: usize) -> Listed {
     let others = 1 + ways.len();
     let count = |more: &dyn Fn(usize) -> usize| {
@@ -57,10 +57,10 @@ pub(super) fn listed(indices: usize, ways: &[OpenWay], axes: AxisSet, most: usiz
     }
 }
 
-/// Every assignment of some axes of the mesh, as far as they are listed.
+/// Lists the assignments of some mesh axes.
 ///
-/// - `lengths`: global size of each index; a split must divide it.
-/// - `sums`: the operator of what is left open where a contracted index is split.
+/// - `lengths`: global size of each index, which a split must divide.
+/// - `sums`: the operator of a split contracted index.
 pub(super) fn assignments(
     einsum: &Einsum,
     lengths: &[u64],
@@ -84,19 +84,19 @@ pub(super) fn assignments(
     partial.iter().filter_map(|partial| partial.finish(einsum, sums)).collect()
 }
 
-/// The axes placed so far.
+/// Axes placed so far.
 #[derive(Clone)]
 struct Partial {
-    /// The axes on each index, major first.
+    /// Axes of each index, major first.
     lists: Vec<Axes>,
     /// The axes over which each operand stays open.
     open: Vec<AxisSet>,
-    /// The operators under which they and the result are, if any is: an array has one.
+    /// The operators of the operands and of the result, if they are open.
     passing: Option<(Operator, Operator)>,
 }
 
 impl Partial {
-    /// The same with one more axis: idle, in open sums, or at any place on any index.
+    /// Extensions by one axis: idle, in open sums, or at any position on any index.
     fn grow(&self, axis: AxisId, lengths: &[u64], ways: &[OpenWay], mesh: &Mesh, listed: Listed) -> Vec<Partial> {
         let mut grown = vec![self.clone()];
         for way in ways.iter().filter(|way| way.axes.contains(axis)) {
@@ -124,7 +124,7 @@ impl Partial {
         grown
     }
 
-    /// The layouts; none if the result would be open under two operators.
+    /// The layouts; `None` if the result would be open with two operators.
     fn finish(&self, einsum: &Einsum, sums: Operator) -> Option<Assignment> {
         let sharding = |indices: &[Index], open: AxisSet, operator: Operator| {
             let dims = indices.iter().map(|index| self.lists[usize::from(*index)]).collect();
@@ -161,7 +161,7 @@ mod tests {
         (mesh, mesh.axis_ids().collect())
     }
 
-    /// A[I, J] * B[J, K] on one axis: idle, on I, on J, on K; and open on a side where that is offered.
+    /// A[I, J] * B[J, K] on one axis: idle, on I, on J, on K; and open on one side where possible.
     #[test]
     fn one_axis_does_one_thing() {
         let mesh = Mesh::of(&[("X", 4)]);
@@ -172,7 +172,7 @@ mod tests {
         assert_eq!(assignments(&matmul(), &[8, 8, 8], &[left], Operator::Sum, all(&mesh), Listed::All).len(), 5);
     }
 
-    /// In the order of the mesh, two axes are 16 assignments; the number that is listed is that of all.
+    /// In mesh order, two axes have 16 assignments; the computed number counts all orders.
     #[test]
     fn many_are_listed_in_order() {
         let mesh = Mesh::of(&[("X", 2), ("Y", 2)]);

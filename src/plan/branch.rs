@@ -1,40 +1,42 @@
-//! Values with several users: in which shardings they are had.
+//! Values with several users: branch and bound over the shardings in which they are materialised.
 //!
-//! Branch and bound. A relaxed search lets each user choose for itself, at its part of the cost, and so tells what no
-//! plan is below. If the users of each value choose alike, that is a plan, and the best one. Otherwise one of the values
-//! on which they differ is decided. The ways to `k` users part at `k - 1` shardings at most; those are decided one
-//! after the other. What is decided is looked into as long as its bound is below the best plan.
+//! A relaxed search lets each user choose independently at its share of the cost, which gives a lower bound. If the
+//! users of each value agree, the result is an optimal plan. Otherwise one of the values they disagree on is decided.
+//! The paths to `k` users branch at no more than `k - 1` shardings, which are decided one after the other. A branch
+//! is explored while its bound is below the best plan.
 
 use super::build::{Built, build};
 use super::reshard::{Node, Score};
 use super::search::{Found, Places, Search, Settled, most_taken};
 use super::{PlanError, Stop};
-use crate::layout::Sharding;
-use crate::program::ValueId;
+use crate::layout::{DimId, Sharding};
+use crate::mesh::{Axes, AxisSet};
+use crate::program::{Definition, Program, ValueId, Wanted};
 use itertools::Itertools;
+use petgraph::unionfind::UnionFind;
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeMap, BinaryHeap};
 use std::rc::Rc;
 
-/// The cheapest plan that was found, and what no plan is below.
+/// The cheapest plan found, and the lower bound.
 pub(super) struct Solved<'a> {
     pub(super) built: Built<'a>,
-    /// By the figure that plans are chosen by; that of the plan itself if none is cheaper.
+    /// Lower bound on the objective; that of the plan itself if it is optimal.
     pub(super) least: u128,
-    /// Why it may not be the cheapest.
+    /// Why it may not be optimal.
     pub(super) stop: Stop,
-    /// How many moves the search has looked at by now, in all that it was used for.
+    /// Number of moves examined so far by the search.
     pub(super) work: u64,
 }
 
 /// Solves the program of a search.
 ///
 /// # Errors
-/// If there is no plan on its terms, or none was found.
+/// If there is no plan under its options, or none was found.
 pub(super) fn solve(search: Search<'_>) -> Result<Solved<'_>, PlanError> {
-    let (program, most) = (search.program, search.terms.most);
+    let (program, most) = (search.program, search.options.most);
     let mut tree = Tree {
-        most_work: search.work().saturating_add(search.terms.budget.most_work()),
+        most_work: search.work().saturating_add(search.options.budget.most_work()),
         search,
         best: None,
         waiting: BinaryHeap::new(),
@@ -43,15 +45,20 @@ pub(super) fn solve(search: Search<'_>) -> Result<Solved<'_>, PlanError> {
         stop: Stop::Gap,
         failure: None,
     };
+    tree.start_at(Settled::new());
     let mut least = tree.grow()?;
+    if tree.stop == Stop::Work {
+        tree.propose();
+        tree.improve();
+    }
     let Tree { mut search, best, mut stop, failure, .. } = tree;
     let Some(Best { settled, found, .. }) = best else {
         let error = failure.or_else(|| program.value_ids().last().map(|id| search.unreachable(id)));
         return Err(error.expect("a program has a value"));
     };
-    search.terms.most = most;
+    search.options.most = most;
     if program.values.iter().any(|value| value.pin.is_some()) {
-        // What a pin asks for is seen on the ways that are found, so the bound is that of any way.
+        // Pins are checked on the paths found, so the bound ignores them and covers all plans.
         stop = Stop::Pins;
         search.heeds_pins = false;
         search.run(&Settled::new(), true, &[])?;
@@ -66,10 +73,18 @@ pub(super) fn solve(search: Search<'_>) -> Result<Solved<'_>, PlanError> {
     Ok(Solved { built: build(search), least, stop, work })
 }
 
-/// Decisions that are still to be looked into.
+/// The share of the work limit in which a part of an unfinished plan is searched again.
+const SHARE_OF_A_PART: u64 = 8;
+/// The most parts that are searched again.
+const MOST_PARTS: usize = 16;
+
+/// Branches explored in order of their bounds before the search dives for a first plan.
+const PATIENCE: usize = 8;
+
+/// An open branch.
 struct Branch {
     settled: Settled,
-    /// The values before the last decision, as they were found before it.
+    /// Results for the values before the last decision.
     kept: Rc<Vec<Rc<Found>>>,
     from: usize,
     bound: Score,
@@ -78,34 +93,53 @@ struct Branch {
 /// The best plan so far.
 struct Best {
     score: Score,
-    /// What is decided in it.
+    /// Its decisions.
     settled: Settled,
-    /// What was found then, if nothing was left out because a plan was known already.
+    /// Its results, if nothing was pruned by a known plan.
     found: Option<Vec<Rc<Found>>>,
 }
 
 struct Tree<'a> {
     search: Search<'a>,
-    /// When the search has done so much, it gives up.
+    /// Work after which the search stops.
     most_work: u64,
     best: Option<Best>,
-    /// The branches by their bounds; of equal ones the last.
+    /// Open branches by bound; in case of a tie the last one.
     waiting: BinaryHeap<Reverse<(Score, Reverse<usize>)>>,
     branches: Vec<Option<Branch>>,
-    /// The least bound of what was not looked into.
+    /// Lowest bound of the pruned branches.
     unsolved: Option<Score>,
-    /// Why something may be left.
+    /// Why branches may remain.
     stop: Stop,
     failure: Option<PlanError>,
 }
 
 impl Tree<'_> {
-    /// Looks for the best plan, and tells what none is below.
+    /// Searches for the best plan and the lower bound.
     fn grow(&mut self) -> Result<u128, PlanError> {
-        self.push(Branch { settled: Settled::new(), kept: Rc::new(Vec::new()), from: 0, bound: Score::default() });
-        while let Some(Reverse((bound, Reverse(place)))) = self.waiting.pop() {
-            let Some(branch) = self.branches[place].take().filter(|_| self.may_be_best(bound)) else { break };
-            let may_stop = self.best.is_some() || self.search.terms.most < u128::MAX;
+        let mut looked_into = 0;
+        loop {
+            // Until a plan is found, dive: best-first order may never complete one.
+            let deepest = if self.best.is_none() && looked_into >= PATIENCE {
+                self.branches.iter().rposition(Option::is_some)
+            } else {
+                None
+            };
+            let place = match deepest {
+                Some(place) => place,
+                None => match self.waiting.pop() {
+                    Some(Reverse((_, Reverse(place)))) => place,
+                    None => break,
+                },
+            };
+            // Explored while diving.
+            let Some(branch) = self.branches[place].take() else { continue };
+            let bound = branch.bound;
+            if !self.may_be_best(bound) {
+                break;
+            }
+            looked_into += 1;
+            let may_stop = self.best.is_some() || self.search.options.most < u128::MAX;
             if (self.search.work() > self.most_work || self.search.budget.is_over()) && may_stop {
                 self.unsolved = self.unsolved.into_iter().chain([bound]).min();
                 self.stop = Stop::Work;
@@ -122,6 +156,69 @@ impl Tree<'_> {
         Ok(best.into_iter().chain(self.unsolved).min().unwrap_or_default().first())
     }
 
+    /// Compares the best plan of an unfinished search with those in which each dim has the axes that it has in the
+    /// inputs: what people write, and what other compilers propagate.
+    fn propose(&mut self) {
+        for rules in by_rules(self.search.program) {
+            if self.search.run(&rules, false, &[]).is_ok() && self.may_be_best(self.search.total()) {
+                self.keep(self.search.total(), rules);
+            }
+        }
+    }
+
+    /// Improves the best plan of an unfinished search: the decisions of one part of the program are searched again,
+    /// while those of the other parts stay.
+    fn improve(&mut self) {
+        let parts = self.parts();
+        let shared = |id: &ValueId| self.search.is_shared(*id);
+        let decided: Vec<Vec<ValueId>> =
+            parts.into_iter().map(|part| part.into_iter().filter(shared).collect()).collect();
+        let decided: Vec<Vec<ValueId>> = decided.into_iter().filter(|part| !part.is_empty()).collect();
+        if decided.len() < 2 {
+            return;
+        }
+        let work = self.search.options.budget.most_work() / SHARE_OF_A_PART;
+        for part in decided.into_iter().take(MOST_PARTS) {
+            let Some(best) = &self.best else { return };
+            let mut settled = best.settled.clone();
+            for id in self.search.program.value_ids().filter(|id| self.search.is_shared(*id)) {
+                if part.contains(&id) {
+                    settled.remove(&id);
+                } else if matches!(self.search.program.value(id).wanted, Wanted::Exact(_)) || settled.contains_key(&id)
+                {
+                    settled.entry(id).or_default().complete = true;
+                }
+            }
+            (self.waiting, self.branches) = (BinaryHeap::new(), Vec::new());
+            self.most_work = self.search.work().saturating_add(work);
+            self.start_at(settled);
+            // A part without a better plan keeps its decisions.
+            drop(self.grow());
+            self.stop = Stop::Work;
+        }
+    }
+
+    /// The values that hang together through free layouts; a written layout separates them.
+    fn parts(&self) -> Vec<Vec<ValueId>> {
+        let program = self.search.program;
+        let mut parts = UnionFind::<usize>::new(program.values.len());
+        for id in program.value_ids() {
+            for operand in program.value(id).definition.operands() {
+                if !matches!(program.value(*operand).wanted, Wanted::Exact(_)) {
+                    parts.union(id.index(), operand.index());
+                }
+            }
+        }
+        for carried in program.carried() {
+            parts.union(carried.first.index(), carried.last.index());
+        }
+        program.value_ids().into_group_map_by(|id| parts.find(id.index())).into_values().sorted().collect()
+    }
+
+    fn start_at(&mut self, settled: Settled) {
+        self.push(Branch { settled, kept: Rc::new(Vec::new()), from: 0, bound: Score::default() });
+    }
+
     fn push(&mut self, branch: Branch) {
         self.waiting.push(Reverse((branch.bound, Reverse(self.branches.len()))));
         self.branches.push(Some(branch));
@@ -131,7 +228,7 @@ impl Tree<'_> {
         self.best.as_ref().is_none_or(|best| bound < best.score)
     }
 
-    /// Makes a plan of what is decided, and decides the next value.
+    /// Evaluates a branch: records a plan, or decides the next value.
     fn look_into(&mut self, branch: Branch) -> Result<(), PlanError> {
         let Branch { settled, kept, from, bound } = branch;
         self.search.run(&settled, true, &kept[..from])?;
@@ -146,8 +243,8 @@ impl Tree<'_> {
         let taken = self.search.taken().nodes;
         let relaxed = Rc::new(self.search.found.clone());
         let differs = self.search.program.value_ids().find(|id| self.differ(*id, &taken[id.index()]));
-        let rounded = self.rounded(&settled, &taken);
-        match self.search.run(&rounded, false, &[]) {
+        let mut rounded = self.rounded(&settled, &taken);
+        match self.run_rounded(&mut rounded, &settled) {
             Ok(()) => {
                 let total = self.search.total();
                 if self.may_be_best(total) {
@@ -165,20 +262,37 @@ impl Tree<'_> {
         Ok(())
     }
 
-    /// Whether the relaxed search has left nothing open.
+    /// Evaluates rounded decisions. One that the others make impossible is taken back: in the relaxed search, the last
+    /// value of a body may be an open sum even if the next iteration begins with a closed one.
+    fn run_rounded(&mut self, rounded: &mut Settled, settled: &Settled) -> Result<(), PlanError> {
+        let mut result = self.search.run(rounded, false, &[]);
+        // With a plan at hand, most fail because they are worse.
+        while result.is_err() && self.best.is_none() {
+            let id = self.search.program.value_ids().nth(self.search.found.len()).expect("a value failed");
+            if rounded.remove(&id) == settled.get(&id).cloned() {
+                break;
+            }
+            rounded.extend(settled.get(&id).map(|places| (id, places.clone())));
+            let kept = std::mem::take(&mut self.search.found);
+            result = self.search.run(rounded, false, &kept);
+        }
+        result
+    }
+
+    /// Whether the relaxed search left no value open.
     fn is_plan(&self) -> bool {
         let mut found = self.search.program.value_ids().zip(&self.search.found);
         found.all(|(id, found)| !found.is_open() && (found.settled.is_some() || !self.search.is_carried(id)))
     }
 
-    /// Keeps what the search has found as the best plan.
+    /// Records the plan of the search as the best one.
     fn keep(&mut self, score: Score, settled: Settled) {
         let found = self.best.is_none().then(|| self.search.found.clone());
-        self.search.terms.most = score.first();
+        self.search.options.most = score.first();
         self.best = Some(Best { score, settled, found });
     }
 
-    /// Whether the users of a value have chosen what no plan has.
+    /// Whether the users of a value disagree.
     fn differ(&self, id: ValueId, taken: &[Node]) -> bool {
         let found = &self.search.found[id.index()];
         match found.settled {
@@ -187,7 +301,7 @@ impl Tree<'_> {
         }
     }
 
-    /// A decision of all that is open, by what most users have chosen.
+    /// Decides all open values by majority.
     fn rounded(&self, settled: &Settled, taken: &[Vec<Node>]) -> Settled {
         let mut rounded = settled.clone();
         for (id, found) in self.search.program.value_ids().zip(&self.search.found) {
@@ -197,7 +311,7 @@ impl Tree<'_> {
             }
             let elsewhere = |node: &&Node| found.had().all(|had| had != **node);
             let taken: Vec<Node> = taken[id.index()].iter().filter(elsewhere).copied().collect();
-            // One user alone goes its own way.
+            // A single user chooses for itself.
             let wanted = most_taken(&taken)
                 .filter(|node| found.settled.is_none() || taken.iter().filter(|other| *other == node).count() > 1);
             let places = rounded.entry(id).or_default();
@@ -208,7 +322,7 @@ impl Tree<'_> {
         rounded
     }
 
-    /// Branches on the next sharding in which a value is had.
+    /// Branches on the next sharding of a value.
     fn decide(&mut self, id: ValueId, settled: &Settled, bound: Score, relaxed: Rc<Vec<Rc<Found>>>) {
         let found = Rc::clone(&relaxed[id.index()]);
         let space = self.search.space(id);
@@ -222,7 +336,7 @@ impl Tree<'_> {
         for (score, sharding) in offered {
             let mut places = before.clone();
             places.shardings.push(sharding);
-            let alone = if found.settled.is_none() { score.with_toll(others) } else { Score::default() };
+            let alone = if found.settled.is_none() { score.with_penalty(others) } else { Score::default() };
             branches.push((bound.max(alone), places));
         }
         if found.settled.is_some() {
@@ -238,13 +352,50 @@ impl Tree<'_> {
     }
 }
 
+/// Layouts of all values with several users and of carried ones, by the axes of each dim in the inputs: by all mesh axes
+/// together, and by each of them alone.
+fn by_rules(program: &Program) -> Vec<Settled> {
+    let mut rules: BTreeMap<DimId, Axes> = BTreeMap::new();
+    let mut all = AxisSet::NONE;
+    for value in &program.values {
+        let (Definition::Input { .. }, Wanted::Exact(sharding)) = (&value.definition, &value.wanted) else { continue };
+        for (dim, axes) in value.dims.iter().zip(&sharding.dims).filter(|(_, axes)| !axes.is_empty()) {
+            rules.entry(dim.id).or_insert(*axes);
+            all = all.union(axes.set());
+        }
+    }
+    let mut users = vec![0; program.values.len()];
+    for value in &program.values {
+        value.definition.operands().iter().for_each(|operand| users[operand.index()] += 1);
+    }
+    let carried: Vec<ValueId> = program.carried().map(|carried| carried.first).collect();
+    let of = |id: ValueId, within: AxisSet| {
+        let mut taken = AxisSet::NONE;
+        let dims = program.value(id).dims.iter().map(|dim| {
+            let axes = rules.get(&dim.id).copied().unwrap_or_default();
+            let fits = axes.set().intersection(taken).is_empty() && axes.set().is_subset(within);
+            taken = taken.union(if fits { axes.set() } else { AxisSet::NONE });
+            if fits { axes } else { Axes::default() }
+        });
+        Sharding { dims: dims.collect(), ..Sharding::default() }
+    };
+    let mut within = vec![all];
+    within.extend(program.mesh.axis_ids().map(AxisSet::one).filter(|axis| axis.is_subset(all) && *axis != all));
+    let settled = |within: AxisSet| {
+        let decided = program.value_ids().filter(|id| users[id.index()] > 1 || carried.contains(id));
+        let free = decided.filter(|id| matches!(program.value(*id).wanted, Wanted::Free));
+        free.map(|id| (id, Places { shardings: vec![of(id, within)], complete: true })).collect()
+    };
+    within.into_iter().map(settled).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use crate::compiler::{self, Options};
     use crate::costs::CostModel;
     use crate::units::Time;
 
-    /// The time of the plan of a program, which may have no plan.
+    /// The time of the plan of a program, if there is one.
     fn time(source: &str, costs: CostModel) -> Option<Time> {
         let options = Options { costs, ..Options::default() };
         let program = compiler::check(source).0?;
@@ -253,7 +404,7 @@ mod tests {
         Some(plan.totals().time())
     }
 
-    /// With each layout of the shared value written out, no plan is cheaper than with none written.
+    /// No written layout for the shared value gives a cheaper plan.
     #[test]
     fn no_written_layout_of_a_shared_value_is_cheaper() {
         let loss = "x: bf16[B, D]\nW: bf16[D, V_Y]\nlogits[B, V_Y] = x * W\n\

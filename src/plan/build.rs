@@ -1,4 +1,4 @@
-//! From the search to the plan: the steps on the chosen ways, each once.
+//! Construction of the plan from the search: the steps on the chosen paths, each once.
 
 use super::alternatives::alternatives;
 use super::assignments::Assignment;
@@ -21,10 +21,10 @@ use petgraph::graph::DiGraph;
 use rustc_hash::FxHashMap;
 use std::rc::Rc;
 
-/// So many prices that take long to find are found for ways that were not chosen.
+/// Number of expensive prices computed for alternatives.
 const MOST_PRICES: usize = 24;
 
-/// Follows the ways back from the outputs; the choices between ways are told by [`Built::finish`].
+/// Follows the chosen paths back from the outputs. [`Built::finish`] adds the alternatives.
 pub(super) fn build(search: Search<'_>) -> Built<'_> {
     let program = search.program.clone();
     let inside = search.taken().inside;
@@ -38,7 +38,7 @@ pub(super) fn build(search: Search<'_>) -> Built<'_> {
         prices: MOST_PRICES,
     };
     let mut outputs = Vec::new();
-    // Values in program order, so that steps read as the program does; an unused one is planned all the same.
+    // Values in program order, so that steps follow the program. Unused values are planned, too.
     for id in builder.program.value_ids() {
         if let Some(settled) = builder.search.found[id.index()].settled {
             builder.make(id, settled, id);
@@ -65,7 +65,7 @@ pub(super) struct Built<'a> {
 }
 
 impl<'a> Built<'a> {
-    /// Finds the kernels, and what their steps cost.
+    /// Adds the kernels and the costs of their steps.
     fn fuse(&mut self) {
         let Built { builder, outputs, carried, .. } = &mut *self;
         let (structure, costs) = (builder.search.structure(), builder.search.costs);
@@ -82,12 +82,12 @@ impl<'a> Built<'a> {
         self.kernels = kernels;
     }
 
-    /// The search, to be done again.
+    /// Returns the search for reuse.
     pub(super) fn into_search(self) -> Search<'a> {
         self.builder.search
     }
 
-    /// What plans for one program are compared by: unlike the search, it counts a step with several users once.
+    /// The score of the plan; unlike in the search, a step with several users counts once.
     pub(super) fn score(&self) -> Score {
         let objective = self.builder.search.costs.objective();
         let score = |step: &Step| {
@@ -96,12 +96,12 @@ impl<'a> Built<'a> {
                 StepOp::Input => self.builder.search.rent(step.value, &step.layout.sharding),
                 _ => 0,
             };
-            Score::new(objective, step.cost, step.flops).times(times).with_toll(rent)
+            Score::new(objective, step.cost, step.flops).times(times).with_penalty(rent)
         };
         self.builder.steps.node_weights().map(score).fold(Score::default(), |sum, score| sum + score)
     }
 
-    /// The collectives, each with the layout that it is applied to.
+    /// The collectives, each with its operand layout.
     pub(super) fn moves(&self) -> impl Iterator<Item = (Collective, Layout)> {
         let steps = &self.builder.steps;
         steps.node_indices().filter_map(|id| {
@@ -111,7 +111,7 @@ impl<'a> Built<'a> {
         })
     }
 
-    /// The same steps at what they cost by now.
+    /// Updates the costs of the steps.
     pub(super) fn repriced(mut self) -> Self {
         let costs: Vec<Cost> =
             self.moves().map(|(collective, from)| self.builder.search.costs.collective(&collective, &from)).collect();
@@ -120,11 +120,11 @@ impl<'a> Built<'a> {
         self
     }
 
-    /// The plan, with what was not chosen.
+    /// Returns the plan, with alternatives.
     ///
-    /// - `least`: what no plan is below, by the figure that plans are chosen by.
+    /// - `least`: lower bound on the objective.
     /// - `stop`: why it may be below the plan.
-    /// - `known_prices`: the prices that the plan was made by.
+    /// - `known_prices`: the prices that the plan is based on.
     pub(super) fn finish(self, least: u128, stop: Stop, known_prices: &Prices<'_>) -> Plan {
         let score = self.score();
         let Built { mut builder, outputs, carried, kernels } = self;
@@ -132,9 +132,9 @@ impl<'a> Built<'a> {
         let choices = chosen.into_iter().map(|(id, node)| builder.choice(id, node, known_prices)).collect();
         let costs = builder.search.costs;
         let computing = builder.program.value_ids().map(|id| builder.search.least_product(id).1).sum();
-        // Where not all moves are looked at, what is found is a plan, and no bound.
+        // If not all moves were examined, the result is a plan, but not a bound.
         let met = builder.search.budget.met();
-        // A kernel may turn out to take less time than the search has counted; then the search has bounded nothing.
+        // A kernel may take less time than the search has counted. Then the search gives no lower bound.
         let is_bound = costs.objective() == Objective::Bytes || least <= score.first();
         let lower_bound = match costs.objective() {
             Objective::Time if met.is_none() && is_bound => Time::from_ticks(least).max(computing),
@@ -163,7 +163,7 @@ impl<'a> Built<'a> {
             stop,
             in_parts: false,
             lower_bound,
-            budget: builder.search.terms.budget,
+            budget: builder.search.options.budget,
         }
     }
 }
@@ -172,24 +172,24 @@ struct Builder<'a> {
     search: Search<'a>,
     program: Program,
     steps: DiGraph<Step, u32>,
-    /// The step that has a value in a sharding: what is asked for twice is done once.
+    /// The step for a value in a sharding; each is built once.
     made: FxHashMap<(ValueId, Node), StepId>,
     /// The products, with the sharding in which each leaves its statement.
     chosen: Vec<(ValueId, Node)>,
-    /// Whether each value is passed on inside a kernel, though there may be a cheaper way to have it.
+    /// Whether each value is fused, even if it is available more cheaply.
     inside: Vec<bool>,
-    /// How many prices may still be found for what was not chosen.
+    /// Number of prices that may still be computed for alternatives.
     prices: usize,
 }
 
 impl Builder<'_> {
-    /// The step of a settled value.
+    /// The step of a decided value.
     fn settled(&mut self, id: ValueId) -> StepId {
         let settled = self.search.found[id.index()].settled;
         self.make(id, settled.expect("what is carried is settled"), id)
     }
 
-    /// The step that has the value in this sharding, made if it is not there yet, because `user` needs it.
+    /// The step for a value in a sharding, built on demand for `user`.
     fn make(&mut self, id: ValueId, node: Node, user: ValueId) -> StepId {
         if let Some(step) = self.made.get(&(id, node)) {
             return *step;
@@ -210,7 +210,7 @@ impl Builder<'_> {
         step
     }
 
-    /// Follows some ways to a value back to where they start: where it is made, or where it is had already.
+    /// Follows a path to a value back to its start: its computation, or an existing step.
     fn make_along(&mut self, id: ValueId, node: Node, user: ValueId, ways: &Distances<Origin>, making: bool) -> StepId {
         if let Some(step) = self.made.get(&(id, node)).filter(|_| !making) {
             return *step;
@@ -254,10 +254,17 @@ impl Builder<'_> {
             (Definition::Product { .. }, Some(einsum)) => StepOp::Product { einsum },
             (Definition::Reduce { operator, .. }, Some(einsum)) => StepOp::Reduce { operator: *operator, einsum },
             (Definition::Map { function, .. }, Some(einsum)) => StepOp::Map { function: *function, einsum },
-            // A new name for the same blocks is no step; another order of the dims is.
+            // Renaming dims needs no step; reordering them does.
             (Definition::Move { .. } | Definition::Rename { .. }, Some(einsum)) => {
                 if self.program.carried().any(|carried| carried.first == id) {
-                    return self.push_local(id, StepOp::Carry, layout, &operands);
+                    // An accumulator may be opened once, before the loop.
+                    let axes = layout.sharding.open.without(self.steps[operands[0]].layout.sharding.open);
+                    let entry = value.definition.operands()[0];
+                    let before = match axes.is_empty() {
+                        true => operands[0],
+                        false => self.push_collective(entry, Collective::Open { axes }, operands[0], entry),
+                    };
+                    return self.push_local(id, StepOp::Carry, layout, &[before]);
                 }
                 if einsum.operands[0] == einsum.result {
                     return operands[0];
@@ -269,7 +276,7 @@ impl Builder<'_> {
         self.push_local(id, op, layout, &operands)
     }
 
-    /// The operands of a step, with those opened that are closed beside an open sum.
+    /// The operands of a step, with closed terms next to an open sum opened.
     fn with_opened(&mut self, id: ValueId, operands: Vec<StepId>, result: &Sharding) -> Vec<StepId> {
         let sharding = |step: &StepId| self.steps[*step].layout.sharding.clone();
         let assignment = Assignment { operands: operands.iter().map(sharding).collect(), result: result.clone() };
@@ -303,7 +310,7 @@ impl Builder<'_> {
         )
     }
 
-    /// What a step in a kernel costs.
+    /// The cost of a step in a kernel.
     fn local_cost(&self, id: StepId, access: &Access) -> Cost {
         let cost = local_cost(&self.steps, id, access, self.search.costs, &self.program.mesh);
         cost.unwrap_or(self.steps[id].cost)
@@ -313,7 +320,7 @@ impl Builder<'_> {
         let from = self.steps[operand].layout.clone();
         let mesh = &self.program.mesh;
         let to = collective.apply(&from.sharding, mesh).expect("an edge of the graph");
-        // A renamed or moved value still goes by the layout of its first step; the dims are those of the value.
+        // A renamed or moved value keeps the layout of its first step; the dims are those of the value.
         let dims = self.program.value(id).dims.clone();
         let layout = Layout { dtype: from.dtype, dims, sharding: to };
         let cost = self.search.costs.collective(&collective, &from);
@@ -335,7 +342,7 @@ impl Builder<'_> {
         id
     }
 
-    /// How a product was done, and what else there was.
+    /// The choice for a product, with its alternatives.
     fn choice(&mut self, id: ValueId, target: Node, known_prices: &Prices<'_>) -> Choice {
         let (alternatives, pinned) = alternatives(&mut self.search, (id, target), known_prices, &mut self.prices);
         let operands = self.program.value(id).definition.operands();
@@ -344,7 +351,7 @@ impl Builder<'_> {
         Choice { value: id, case, alternatives, pinned }
     }
 
-    /// The layout that an operand has before anything is done for the product.
+    /// The layout of an operand before any moves for the product.
     fn given(&self, operand: ValueId) -> Layout {
         let settled = self.search.found[operand.index()].settled;
         let step = settled.and_then(|node| self.made.get(&(operand, node)));

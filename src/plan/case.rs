@@ -5,14 +5,14 @@ use crate::layout::Sharding;
 use crate::mesh::Axes;
 use itertools::Itertools;
 
-/// The case of a product whose operands have these layouts, 1 to 4.
+/// The case of a product with these operand layouts, 1 to 4.
 ///
-/// 1. local blocks can be multiplied as they are, and nothing is left to add;
-/// 2. a dim on which the operands meet is sharded in one of them only, or on other axes in each;
-/// 3. a contracted dim is sharded alike in both;
-/// 4. an axis shards one dim of the result in one operand and another in the other.
+/// 1. local shards can be multiplied, and the result is complete;
+/// 2. a shared dim is sharded in one operand only, or over different axes;
+/// 3. a contracted dim is sharded alike in both operands;
+/// 4. an axis shards different dims of the result in the two operands.
 ///
-/// With several axes the highest case among them counts: the others are resolved on the way.
+/// With several axes the highest case counts; the others are resolved first.
 ///
 /// Source: "How To Scale Your Model", part 3, Computation With Sharded Arrays.
 pub(super) fn case(einsum: &Einsum, operands: [&Sharding; 2]) -> u8 {

@@ -1,9 +1,8 @@
-//! What is looked at of a graph of layouts that is too large to be walked.
+//! The restricted move set for layout graphs that are too large to search completely.
 //!
-//! With many axes and many dims an array has so many layouts that they can be neither listed nor priced. Once so many
-//! moves have been made, each further layout is left by a few only: one axis at a time, or all at once, to layouts whose
-//! lists of axes are in the order of the mesh or lead to one that is written. A plan is found among these, but that no
-//! other is cheaper is not known then.
+//! With many axes and dims there are too many layouts to list or price. After a limit on moves, each further layout
+//! is left by few moves only: one axis at a time, or all at once, to layouts whose axis lists are in mesh order or
+//! lead to a written layout. A plan is found among these, without a proof of optimality.
 
 use crate::collective::Collective;
 use crate::layout::Sharding;
@@ -11,7 +10,7 @@ use crate::mesh::{Axes, AxisId, AxisSet};
 use crate::operator::Operator;
 use itertools::Itertools;
 
-/// One axis at a time, or all of them; and straight to a layout that is written.
+/// Moves of one axis or of all axes, and moves directly to a written layout.
 pub(super) fn moves(from: &Sharding, all: AxisSet, written: &[Sharding]) -> Vec<Collective> {
     let rank = from.dims.len();
     let one = |set: AxisSet| set.iter().map(AxisSet::one);
@@ -44,8 +43,8 @@ pub(super) fn moves(from: &Sharding, all: AxisSet, written: &[Sharding]) -> Vec<
     moves
 }
 
-/// What leads to each layout that is written, when nothing else is looked at any more: everything is closed and gathered,
-/// and cut again dim by dim.
+/// Moves towards the written layouts, for an exhausted budget: everything is closed and gathered, and then sliced dim
+/// by dim.
 pub(super) fn last(from: &Sharding, written: &[Sharding]) -> Vec<Collective> {
     let mut moves = Vec::new();
     let on_dims = from.dim_axes();
@@ -73,8 +72,8 @@ pub(super) fn last(from: &Sharding, written: &[Sharding]) -> Vec<Collective> {
     moves
 }
 
-/// Whether a layout is one of those that are looked at: its lists are in the order of the mesh, or each begins one of a
-/// layout that is written.
+/// Whether a layout belongs to the restricted set: its axis lists are in mesh order, or each is a prefix of the list
+/// of a written layout.
 pub(super) fn is_plain(sharding: &Sharding, written: &[Sharding]) -> bool {
     let in_order = |axes: &Axes| *axes == axes.set().in_order();
     let begins =

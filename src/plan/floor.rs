@@ -1,4 +1,4 @@
-//! What no plan takes less of, by any costs: the relaxed search alone, without the limits and pins of the program.
+//! Lower bounds over all plans for any costs: the relaxed search without the limits and pins of the program.
 
 use super::reshard::SearchOptions;
 use super::search::{Search, Settled};
@@ -6,20 +6,20 @@ use super::{Allowed, Budget, Costs, Plan, StepOp, parts, unit_axes};
 use crate::program::{Program, Wanted};
 use crate::units::Time;
 
-/// The least total time of all plans, and how many moves were looked at for it.
+/// The lower bound, and the number of moves examined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Least {
-    /// No plan takes less, whatever it is chosen by.
+    /// Lower bound over all plans.
     pub time: Time,
-    /// A measure of the work.
+    /// Number of moves examined.
     pub work: u64,
 }
 
-/// What no plan of a program takes less than by these costs, over all layouts that its text leaves open.
+/// Lower bound over all plans of a program under these costs, for all layouts that its text leaves open.
 ///
-/// - `in_parts`: whether plans with axes in parts count.
+/// - `in_parts`: whether plans with split axes are included.
 ///
-/// `None` where not all layouts can be looked at within the budget, so that nothing is known.
+/// `None` if the budget is not sufficient to examine all layouts.
 pub fn least(program: &Program, costs: &dyn Costs, in_parts: bool, budget: Budget) -> Option<Least> {
     let reduced = unit_axes::without(program);
     let program = reduced.as_ref().unwrap_or(program);
@@ -39,7 +39,7 @@ fn search(program: &Program, costs: &dyn Costs, budget: Budget) -> Option<Least>
 }
 
 impl Plan {
-    /// The program without the layouts that the plan has chosen for its inputs.
+    /// The program without the layouts that the planner chose for its inputs.
     pub fn unfilled(&self) -> Program {
         let mut program = self.program.clone();
         for id in &self.filled {

@@ -1,6 +1,6 @@
-//! Kernels of a program, as they would be if nothing were moved, and those of a plan.
+//! Kernels of a program if nothing were communicated, and kernels of a plan.
 //!
-//! A kernel of a plan is a part of one of the program: what is moved leaves it.
+//! A kernel of a plan is a part of a kernel of the program: communicated values leave it.
 
 use super::{Plan, Step, StepId, StepOp, operands};
 use crate::collective::Collective;
@@ -12,28 +12,36 @@ use petgraph::Direction;
 use petgraph::graph::DiGraph;
 use std::collections::BTreeSet;
 
-/// What a function is to fusion.
+/// The role of a function in fusion.
 fn role(function: Function) -> Role {
     if matches!(function, Function::Softmax { .. }) { Role::Softmax } else { Role::Function }
 }
 
-/// The kernels of a program without any moves.
+/// The kernels of a program without communication.
 pub(super) struct Structure {
-    /// The kernel of each value, by its first one.
+    /// The kernel of each value, by its first value.
     kernels: Vec<Option<usize>>,
-    /// What each value has to do with memory.
+    /// Memory traffic of each value.
     access: Vec<Access>,
-    /// What is computed before each value in its kernel, and leads to it.
+    /// The values of the same kernel that lead to each value.
     before: Vec<BTreeSet<usize>>,
-    /// How many operands each value is.
+    /// Number of uses of each value.
     uses: Vec<usize>,
-    /// For a product in whose place a result behind it is written: bytes of an element of that result, and of its own.
+    /// For a product whose write is replaced by a later result: bytes per element of that result, and of its own.
     replaced: Vec<Option<[u64; 2]>>,
+}
+
+/// A number for each body, and for each section of the program between two bodies. No kernel spans a loop: values
+/// after a loop depend on all values carried into it, over several iterations, and the values of a single body do not
+/// show this.
+fn stretch(program: &Program, id: ValueId) -> usize {
+    let begun = program.repeats.iter().filter(|repeat| repeat.body.start <= id.index()).count();
+    2 * begun - usize::from(program.body_of(id).is_some())
 }
 
 impl Structure {
     pub(super) fn new(program: &Program, fusion: Fusion) -> Structure {
-        // What a body begins with is not there for it if no iteration reads it.
+        // The initial value of a carried name is relevant only if an iteration reads it.
         let read: BTreeSet<ValueId> =
             program.values.iter().flat_map(|value| value.definition.operands()).copied().collect();
         let is_handed_on =
@@ -52,11 +60,11 @@ impl Structure {
                 | Definition::Rename { .. } => None,
             };
             Node {
-                // What has holes is brought into one layout for all its users.
+                // A value with layout holes is moved to one layout for all its users, so it cannot be fused.
                 role: role.filter(|_| !matches!(value.wanted, Wanted::Partly(_))),
                 operands: value.definition.operands().iter().map(|operand| operand.index()).collect(),
                 leaves: leaves(id),
-                mark: program.body_of(id).map_or(0, |body| body + 1),
+                mark: stretch(program, id),
                 makes: match &value.definition {
                     Definition::Input { supply: Supply::Counted } => Makes::Places,
                     Definition::Product { .. } => Makes::Product(program.einsum(id)),
@@ -96,22 +104,22 @@ impl Structure {
         Structure { kernels, access, before, uses, replaced }
     }
 
-    /// The kernel of a value, by its first one.
+    /// The kernel of a value, by its first value.
     pub(super) fn kernel(&self, id: ValueId) -> Option<usize> {
         self.kernels[id.index()]
     }
 
-    /// Whether a value is passed on to one that is computed from it, if nothing is moved.
+    /// Whether a value is fused into one of its users.
     pub(super) fn is_passed_on(&self, from: ValueId, to: ValueId) -> bool {
         self.kernel(from).is_some() && self.kernel(from) == self.kernel(to)
     }
 
-    /// Whether a value leads to another one inside of their kernel.
+    /// Whether a value leads to another one within their kernel.
     pub(super) fn is_before(&self, first: ValueId, second: ValueId) -> bool {
         self.before[second.index()].contains(&first.index())
     }
 
-    /// What a value has to do with memory, if nothing is moved.
+    /// Memory traffic of a value.
     pub(super) fn access(&self, id: ValueId) -> &Access {
         &self.access[id.index()]
     }
@@ -121,7 +129,7 @@ impl Structure {
         self.uses[id.index()] == 1
     }
 
-    /// Of a result of so many bytes that is written in place of that of a product, the bytes of the latter at the most.
+    /// The part of a result of this size that replaces the write of a product, at most the product's own bytes.
     pub(super) fn paid(&self, product: usize, bytes: u64) -> u64 {
         match self.replaced[product] {
             Some([own, other]) => bytes / own * other,
@@ -129,7 +137,7 @@ impl Structure {
         }
     }
 
-    /// Of a product of so many bytes, those that another result is written with if that is not in its kernel.
+    /// The bytes of a product that pay for the write of a later result.
     pub(super) fn written_apart(&self, product: ValueId, bytes: u64) -> u64 {
         match self.replaced[product.index()] {
             Some([other, own]) => (bytes / own * other).min(bytes),
@@ -138,7 +146,7 @@ impl Structure {
     }
 }
 
-/// The kernels of the steps of a plan, and what each step has to do with memory.
+/// The kernels of the steps of a plan, and the memory traffic of each step.
 pub(super) fn kernels(
     steps: &DiGraph<Step, u32>,
     leaving: impl Fn(StepId) -> bool,
@@ -153,7 +161,7 @@ pub(super) fn kernels(
     (found.into_iter().map(ids).collect(), access)
 }
 
-/// What a step reads: what a repeat begins with is not read if no iteration reads it.
+/// The operands that a step reads; the start of a repeat is not read if no iteration reads it.
 pub(super) fn read(steps: &DiGraph<Step, u32>, id: StepId) -> Vec<StepId> {
     let is_idle = steps[id].op == StepOp::Carry && steps.neighbors_directed(id, Direction::Outgoing).next().is_none();
     if is_idle { Vec::new() } else { operands(steps, id) }
@@ -167,8 +175,8 @@ fn nodes(
 ) -> Vec<Node> {
     let mesh = &program.mesh;
     let is_counted = |id| program.value(id).definition == Definition::Input { supply: Supply::Counted };
-    // A collective over axes of one device leaves the block where it is, and what reads it reads that of its operand. A
-    // slice by them is an operation.
+    // A collective over axes of size 1 leaves the block in place, so its readers read the block of its operand. A
+    // slice over such axes is an operation.
     let is_idle = |id: StepId| match &steps[id].op {
         StepOp::Collective(collective) => {
             let from = &steps[operands(steps, id)[0]].layout.sharding;
@@ -207,7 +215,7 @@ fn nodes(
 }
 
 impl Plan {
-    /// What each step has to do with memory, by its kernel.
+    /// Memory traffic of each step, by its kernel.
     pub fn accesses(&self) -> Vec<Access> {
         let leaving = |id| self.outputs.contains(&id) || self.carried.iter().any(|(_, last)| *last == id);
         let nodes = nodes(&self.steps, leaving, |_| Some(0), &self.program);
@@ -216,13 +224,13 @@ impl Plan {
         fusion::accesses(&nodes, &kernels)
     }
 
-    /// The first step of the kernel that a step is in, if it is not one by itself.
+    /// The first step of the kernel of a step, if the kernel has several.
     pub fn kernel(&self, id: StepId) -> Option<StepId> {
         self.kernels.iter().find(|kernel| kernel.contains(&id)).and_then(|kernel| kernel.first().copied())
     }
 
-    /// How often a step is done at the cost that it has in a body. The first iteration may begin with an array that its
-    /// kernel reads anyway, and only the last iteration has to write a result that is read behind the repeat alone.
+    /// Repetitions of a step at its cost in a body. The first iteration may begin with an array that its kernel reads
+    /// anyway, and only the last iteration writes a result that is read after the repeat only.
     pub fn times_at_the_least(&self, id: StepId) -> u64 {
         let alone = vec![id];
         let kernel = self.kernels.iter().find(|kernel| kernel.contains(&id)).unwrap_or(&alone);
@@ -238,7 +246,7 @@ impl Plan {
         self.times(id) - u64::from(is_first_cheaper && kernel.len() > 1)
     }
 
-    /// Whether a result is read in the iteration that makes it, or in a later one.
+    /// Whether a result is read in its own iteration or in a later one.
     fn is_read_in_its_body(&self, id: StepId) -> bool {
         let mut handed_on = vec![id];
         let mut next = 0;
@@ -257,7 +265,7 @@ impl Plan {
         false
     }
 
-    /// For each step, the last one of its kernel; itself if it is none.
+    /// For each step, the last step of its kernel; itself without a kernel.
     pub(super) fn ends(&self) -> Vec<StepId> {
         let mut ends: Vec<StepId> = self.ids().collect();
         for kernel in &self.kernels {

@@ -1,9 +1,8 @@
-//! Inputs whose layout, or a part of it, is left to the compiler: `W: bf16[D_?, F_?]`, `W: bf16[D_X, F_?]`.
+//! Inputs with layout holes: `W: bf16[D_?, F_?]`, `W: bf16[D_X, F_?]`.
 //!
-//! An input that is used once offers all its layouts to its user, at no cost. Where the program limits its memory, the layouts
-//! of such inputs are tried one by one, each with a plan of its own, if they are few. If they are many, bytes of these
-//! inputs get a price, a *rent*, at which the layouts come close to the limit, and from there on one layout after the
-//! other is changed for a better one, or two of which one makes room for the other.
+//! An input that is used once offers all its layouts to its user, at no cost. Under a memory limit, the layouts of such
+//! inputs are tried one by one with a plan each, if they are few. Otherwise bytes of these inputs get a price, a
+//! *rent*, at which the layouts come close to the limit; then one or two layouts at a time are changed for better ones.
 
 use super::layouts::layouts;
 use super::reshard::SearchOptions;
@@ -17,21 +16,21 @@ use crate::units::Time;
 use itertools::Itertools;
 use std::cmp::Ordering;
 
-/// How often the rent is doubled until the layouts fit, and how often it is halved between two that differ.
+/// Number of times that the rent is doubled until the layouts fit, and halved between two rents that differ.
 const MOST_DOUBLED: u32 = 24;
 const MOST_HALVED: usize = 6;
-/// The first rent is that at which all of the memory costs this part of the plan.
+/// The first rent is the one at which all of the memory costs this fraction of the plan.
 const FIRST_RENT: u128 = 16;
-/// The most layouts that are tried one after the other from where the rent has led.
+/// Limit on the layouts tried by local search after the rent.
 const MOST_CHANGED: usize = 200;
-/// Each of them by this part of the work that a plan may take.
+/// Fraction of the budget of a plan for each of them.
 const PARTS_OF_WORK: u64 = 40;
 
-/// Plans a program, and fills the holes of its inputs.
+/// Plans a program and fills the layout holes of its inputs.
 ///
 /// # Errors
-/// If there is no plan, or there are too many layouts of one input.
-pub(super) fn plan(program: &Program, costs: &dyn Costs, terms: SearchOptions) -> Result<Plan, PlanError> {
+/// If planning fails, or an input has too many layouts.
+pub(super) fn plan(program: &Program, costs: &dyn Costs, options: SearchOptions) -> Result<Plan, PlanError> {
     let limit = memory_limit(program);
     let mut tried: Vec<(ValueId, Vec<Sharding>)> = Vec::new();
     for id in program.value_ids().filter(|id| has_hole(program, *id)) {
@@ -42,30 +41,30 @@ pub(super) fn plan(program: &Program, costs: &dyn Costs, terms: SearchOptions) -
         }
     }
     let Some(limit) = limit.filter(|_| !tried.is_empty()) else {
-        return Ok(filled(program, limits::plan(program, costs, terms)?));
+        return Ok(filled(program, limits::plan(program, costs, options)?));
     };
     let count = tried.iter().try_fold(1usize, |count, (_, layouts)| count.checked_mul(layouts.len()));
-    let holes = Holes { program, costs, terms, tried };
+    let holes = Holes { program, costs, options, tried };
     match count.is_some_and(|count| count <= Budget::MOST_PLANS) {
         true => holes.one_by_one(),
         false => holes.by_rent(limit),
     }
 }
 
-/// The inputs with holes of a program whose memory is limited.
+/// The inputs with layout holes of a program with a memory limit.
 struct Holes<'a> {
     program: &'a Program,
     costs: &'a dyn Costs,
-    terms: SearchOptions,
-    /// Each with the layouts that it may come in.
+    options: SearchOptions,
+    /// The possible layouts of each input.
     tried: Vec<(ValueId, Vec<Sharding>)>,
 }
 
-/// How good a plan is: by how much it breaks the limits, then what plans are compared by.
+/// Quality of a plan: first the violation of limits, then the score.
 type Rank = (u128, (u128, u128, u64));
 
 impl Holes<'_> {
-    /// The program with a layout written for each hole.
+    /// The program with a layout for each hole.
     fn written<'s>(&self, choice: impl IntoIterator<Item = &'s Sharding>) -> Program {
         let mut program = self.program.clone();
         for ((id, _), sharding) in self.tried.iter().zip(choice) {
@@ -78,17 +77,17 @@ impl Holes<'_> {
         (limits::over(plan), score(plan, self.costs.objective()))
     }
 
-    /// The best of all layouts.
+    /// Tries all combinations of layouts.
     fn one_by_one(&self) -> Result<Plan, PlanError> {
         let mut best: Option<Plan> = None;
         let (mut bound, mut failure, mut stop) = (None, None, Stop::Optimal);
         let mut all_tried = true;
         for choice in self.tried.iter().map(|(_, layouts)| layouts.iter()).multi_cartesian_product() {
-            if self.terms.budget.is_over() && best.is_some() {
+            if self.options.budget.is_over() && best.is_some() {
                 (all_tried, stop) = (false, Stop::Time);
                 break;
             }
-            match limits::plan(&self.written(choice), self.costs, self.terms) {
+            match limits::plan(&self.written(choice), self.costs, self.options) {
                 Ok(plan) => {
                     bound = bound.into_iter().chain([plan.lower_bound]).min();
                     let fits = limits::over(&plan) == 0;
@@ -101,36 +100,36 @@ impl Holes<'_> {
             }
         }
         match (best, failure) {
-            // Nothing is known of what was not tried.
+            // No bound is known for combinations that were not tried.
             (Some(plan), _) => Ok(self.bounded(plan, stop, bound.filter(|_| all_tried).unwrap_or(Time::ZERO))),
             (None, Some(error)) => Err(error),
             (None, None) => unreachable!("every input has the layout in which its holes are whole, and that was tried"),
         }
     }
 
-    /// Layouts for which the program is planned at a rent, and then those near them.
+    /// Layouts found by planning at a rent, improved by local search.
     ///
-    /// At a rent of `r` no plan within the limit takes less than the cheapest with its rent, less `r` for all of the memory.
+    /// At a rent `r`, the cost of the cheapest plan with rent, minus `r` for all of the memory, is a lower bound.
     fn by_rent(&self, limit: u128) -> Result<Plan, PlanError> {
-        let free = limits::free(self.program, self.costs, self.terms)?;
+        let free = limits::free(self.program, self.costs, self.options)?;
         if limits::over(&free) == 0 {
             return Ok(filled(self.program, free));
         }
         let memory = limit.saturating_sub(self.elsewhere()).max(1);
-        let cheap = SearchOptions { budget: self.terms.budget.divided_by(PARTS_OF_WORK), ..self.terms };
+        let cheap = SearchOptions { budget: self.options.budget.divided_by(PARTS_OF_WORK), ..self.options };
         let first = (figure(&free, self.costs.objective()) / FIRST_RENT).max(1);
         let (mut bound, mut best) = (free.lower_bound, self.within(&free, cheap)?);
         let mut seen = vec![self.choice(&free)];
-        // Between these rents, in parts of `first` by the power of two below it, the layouts begin to fit.
+        // Layouts begin to fit between these rents, which are fractions of `first` with a power of two as denominator.
         let parts = 1u128 << MOST_HALVED;
         let (mut low, mut high, mut rent) = (0, None, parts);
         for _ in 0..MOST_DOUBLED {
-            if self.terms.budget.is_over() {
+            if self.options.budget.is_over() {
                 break;
             }
             let rented = (first.saturating_mul(rent), memory.saturating_mul(parts));
-            let terms = SearchOptions { rent: rented, most: u128::MAX, ..cheap };
-            let Ok(plan) = limits::free(self.program, self.costs, terms) else { break };
+            let options = SearchOptions { rent: rented, most: u128::MAX, ..cheap };
+            let Ok(plan) = limits::free(self.program, self.costs, options) else { break };
             let paid = first.saturating_mul(rent).div_ceil(parts);
             bound = bound.max(plan.lower_bound.saturating_sub(Time::from_ticks(paid)));
             let choice = self.choice(&plan);
@@ -157,12 +156,12 @@ impl Holes<'_> {
             };
         }
         let best = self.changed(best, limit);
-        let thorough = self.within(&best, self.terms)?;
+        let thorough = self.within(&best, self.options)?;
         let best = if self.rank(&thorough) < self.rank(&best) { thorough } else { best };
         Ok(self.bounded(best, Stop::Limits, bound))
     }
 
-    /// What the other inputs take of a device for all of the time.
+    /// Memory of the other inputs of a device, which is always in use.
     fn elsewhere(&self) -> u128 {
         let held = |id: &ValueId| {
             let is_held = self.program.value(*id).definition == Definition::Input { supply: Supply::Held };
@@ -189,13 +188,13 @@ impl Holes<'_> {
         self.tried.iter().map(|(id, layouts)| chosen(id).unwrap_or_else(|| smallest(layouts))).collect()
     }
 
-    /// The best plan within the limits with the layouts of another.
-    fn within(&self, plan: &Plan, terms: SearchOptions) -> Result<Plan, PlanError> {
-        limits::plan(&self.written(&self.choice(plan)), self.costs, terms)
+    /// Plans with the layouts of another plan, within the limits.
+    fn within(&self, plan: &Plan, options: SearchOptions) -> Result<Plan, PlanError> {
+        limits::plan(&self.written(&self.choice(plan)), self.costs, options)
     }
 
-    /// From a plan on, one layout after the other is changed as long as that makes it better; then two at a time, of which
-    /// one makes room for the other.
+    /// Local search: changes one layout at a time while that improves the plan, then two at a time, where one makes
+    /// room for the other.
     fn changed(&self, mut best: Plan, limit: u128) -> Plan {
         let mut left = MOST_CHANGED;
         let elsewhere = self.elsewhere();
@@ -213,7 +212,7 @@ impl Holes<'_> {
                     if elsewhere.saturating_add(bytes.sum()) > limit {
                         continue;
                     }
-                    if left == 0 || self.terms.budget.is_over() {
+                    if left == 0 || self.options.budget.is_over() {
                         return best;
                     }
                     left -= 1;
@@ -229,8 +228,8 @@ impl Holes<'_> {
         }
     }
 
-    /// Other layouts of one input, or of two: of one with more bytes and of one with fewer. Each is the place of an input and
-    /// that of a layout.
+    /// Neighbouring choices: other layouts of one input, or of two inputs, one with more bytes and one with fewer.
+    /// Each entry is the index of an input and of a layout.
     fn changes(&self, choice: &[Sharding], of_two: bool) -> Vec<Vec<(usize, usize)>> {
         let all = |place: usize| (0..self.tried[place].1.len()).map(move |layout| (place, layout));
         let singles = (0..self.tried.len()).flat_map(all);
@@ -248,39 +247,39 @@ impl Holes<'_> {
         pairs.filter(|pair| pair[0].0 != pair[1].0).collect()
     }
 
-    /// What an input takes in a layout, by its place among those that are tried.
+    /// Bytes of an input in a layout, by the index of the layout.
     fn bytes(&self, place: usize, sharding: &Sharding) -> u128 {
         let id = self.tried[place].0;
         let layout = self.program.layout(id, sharding.clone());
         u128::from(layout.local_bytes(&self.program.mesh).0) * u128::from(self.program.times(id))
     }
 
-    /// A plan of a program with all its layouts, if it is better than the best so far.
+    /// Plans a program with fixed layouts and keeps the plan if it is the best so far.
     fn better(&self, program: &Program, best: &Plan) -> Option<Plan> {
         let fits = limits::over(best) == 0;
         let most = if fits { figure(best, self.costs.objective()) } else { u128::MAX };
-        let terms = SearchOptions { most, budget: self.terms.budget.divided_by(PARTS_OF_WORK), ..self.terms };
+        let options = SearchOptions { most, budget: self.options.budget.divided_by(PARTS_OF_WORK), ..self.options };
         let is_better = |plan: &Plan| self.rank(plan) < self.rank(best);
-        let free = limits::free(program, self.costs, terms).ok()?;
+        let free = limits::free(program, self.costs, options).ok()?;
         if limits::over(&free) == 0 {
             return Some(free).filter(is_better);
         }
-        // What is no better without limits is no better within them.
+        // A choice that is no better without limits is no better within them.
         if fits && figure(&free, self.costs.objective()) >= most {
             return None;
         }
-        limits::plan(program, self.costs, terms).ok().filter(is_better)
+        limits::plan(program, self.costs, options).ok().filter(is_better)
     }
 
     fn bounded(&self, plan: Plan, stop: Stop, lower_bound: Time) -> Plan {
-        // By time, a plan is the best if none of the others can be below it.
+        // By time, a plan is the best if the bounds of all others are not below it.
         let by_bound = self.costs.objective() == Objective::Time && plan.totals().time() <= lower_bound;
         let stop = if by_bound && limits::over(&plan) == 0 { Stop::Optimal } else { stop };
         filled(self.program, Plan { stop, lower_bound, ..plan })
     }
 }
 
-/// The plan, with the layouts that it chose written into its program.
+/// The best plan, with the layouts of the original program restored.
 pub(super) fn filled(program: &Program, mut plan: Plan) -> Plan {
     let holes: Vec<_> =
         plan.ids().filter(|id| plan.step(*id).op == StepOp::Input && has_hole(program, plan.step(*id).value)).collect();
@@ -297,7 +296,7 @@ fn has_hole(program: &Program, id: ValueId) -> bool {
     value.definition.is_input() && value.wanted.is_open()
 }
 
-/// The least limit on memory, in bytes.
+/// The lowest memory limit, in bytes.
 fn memory_limit(program: &Program) -> Option<u128> {
     let limits = program.limits.iter().filter(|limit| limit.measure == Measure::Memory);
     limits.map(|limit| limit.amount.value).min()

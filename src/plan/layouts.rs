@@ -1,25 +1,25 @@
-//! The layouts that an input may come in, and the axes that layouts may have.
+//! The possible layouts of an input, and the axes that layouts may have.
 
 use crate::layout::{Dim, Sharding};
 use crate::mesh::{Axes, AxisSet, Mesh};
 use crate::operator::Operator;
 use crate::program::{Definition, Program, Value, Wanted};
 
-/// So many layouts of one input are thought of.
+/// Limit on the layouts of one input.
 const MOST_LAYOUTS: usize = 1 << 12;
-/// The most where axes stand in the order of the mesh alone.
+/// Limit on the layouts with axes in mesh order.
 const MOST_PLAIN: usize = 1 << 14;
 
 /// The layouts of an input.
 pub(super) struct Layouts {
-    /// The smallest shards first.
+    /// The layouts, smallest shards first.
     pub(super) list: Vec<Sharding>,
-    /// Whether there are no others.
+    /// Whether the list is complete.
     pub(super) are_all: bool,
 }
 
-/// Every closed layout that is allowed and whose shards are equal; where they are too many, those whose axes stand in the
-/// order of the mesh on each dim. `None` if these are too many as well.
+/// All closed, allowed layouts with equal shards; if there are too many, those with axes in mesh order on each dim.
+/// `None` if these are too many as well.
 pub(super) fn layouts(dims: &[Dim], wanted: &Wanted, mesh: &Mesh) -> Option<Layouts> {
     let all = grown(dims, wanted, mesh, false);
     let are_all = all.is_some();
@@ -29,10 +29,10 @@ pub(super) fn layouts(dims: &[Dim], wanted: &Wanted, mesh: &Mesh) -> Option<Layo
     Some(Layouts { list, are_all }).filter(|layouts| !layouts.list.is_empty())
 }
 
-/// All of them, one axis after the other; `None` if they are too many.
+/// All layouts, one axis after the other; `None` if there are too many.
 fn grown(dims: &[Dim], wanted: &Wanted, mesh: &Mesh, in_order: bool) -> Option<Vec<Sharding>> {
     let mut found = vec![Sharding::replicated(dims.len())];
-    // Axes of one device shard nothing, and are only there where they are written.
+    // Axes of size 1 shard nothing, so they occur only where they are written.
     let is_written = |axis| (0..dims.len()).any(|dim| wanted.axes(dim).is_some_and(|axes| axes.contains(axis)));
     for axis in mesh.axis_ids().filter(|axis| mesh.size(*axis) > 1 || is_written(*axis)) {
         let mut grown = found.clone();
@@ -55,19 +55,19 @@ fn grown(dims: &[Dim], wanted: &Wanted, mesh: &Mesh, in_order: bool) -> Option<V
     Some(found)
 }
 
-/// The axes of one device, but for those that matter.
+/// The axes of size 1 that can be ignored.
 pub(super) fn unit_axes(program: &Program) -> AxisSet {
     let mesh = &program.mesh;
     let squared = program.values.iter().map(squared).fold(AxisSet::NONE, AxisSet::union);
     mesh.axis_ids().filter(|axis| mesh.size(*axis) == 1 && !squared.contains(*axis)).collect()
 }
 
-/// The axes that the layouts of a plan may have: those of several devices, and those of one that matter.
+/// The axes that the layouts of a plan may have: axes of several devices, and axes of size 1 that matter.
 pub(super) fn placed(program: &Program) -> AxisSet {
     program.mesh.axis_ids().collect::<AxisSet>().without(unit_axes(program))
 }
 
-/// The axes over which an array is open by a sum of squares: to close these changes it, by however many devices.
+/// The axes over which an array is open by a sum of squares; closing these changes it, even for size 1.
 fn squared(value: &Value) -> AxisSet {
     let open = |sharding: &Sharding| match sharding.operator {
         Operator::SquareAdd => sharding.open,
@@ -89,7 +89,7 @@ mod tests {
     use crate::layout::Dims;
     use itertools::Itertools;
 
-    /// Two axes on two dims: each idle or on a dim is 9, and the pairs on one dim come in two orders.
+    /// Two axes on two dims: 9 layouts with each axis idle or on a dim, and the pairs on one dim come in two orders.
     #[test]
     fn all_layouts_are_there_once() {
         let mut dims = Dims::default();
@@ -98,13 +98,14 @@ mod tests {
         let found = layouts(&two, &Wanted::Free, &mesh).expect("few").list;
         assert_eq!(found.len(), 11);
         assert!(found.iter().all_unique());
-        // A dim of 6 takes one axis of 2 and none of 4.
+        // A dim of 6 can be sharded over an axis of 2, but not over one of 4.
         let six = [dims.add(Some("K".into()), 6)];
         assert_eq!(layouts(&six, &Wanted::Free, &Mesh::of(&[("X", 2), ("Y", 4)])).expect("few").list.len(), 2);
-        // `[I_?, J_Z]`, with `Z` of one device.
+        // `[I_?, J_Z]`, where `Z` has one device.
         let written = Wanted::Partly(vec![None, Some(mesh.axis_ids().skip(2).collect())]);
         assert_eq!(layouts(&two, &written, &mesh).expect("few").list.len(), 5);
-        // Of six axes, each idle or on one of two dims: 3^6 in their order; of eight on three dims 4^8, which are too many.
+        // Six axes, each idle or on one of two dims: 3^6 in mesh order. Eight axes on three dims: 4^8, which are too
+        // many.
         let many = [two[0], two[1], six[0]].map(|dim| Dim { size: 1 << 30, ..dim });
         let names = ["A", "B", "C", "D", "E", "F", "G", "H"].map(|name| (name, 2));
         let six_axes = layouts(&many[..2], &Wanted::Free, &Mesh::of(&names[..6])).expect("few");

@@ -1,8 +1,7 @@
-//! Prices that take long to find, such as those of a simulation, are asked for only where a plan wants them.
+//! Lazy pricing: expensive prices, such as simulated ones, are computed only when a plan uses them.
 //!
-//! A program is planned with bounds in the place of prices. If the plan has a move of which only the bound is known, its
-//! price is found, and the program is planned again. A plan all of whose prices are known is the cheapest: every other
-//! costs no less than by bounds.
+//! A program is planned with lower bounds instead of prices. If the plan has a move with a bound, the price is computed
+//! and the program is replanned. A plan whose prices are all known is optimal, because bounds never exceed prices.
 
 use super::prices::Prices;
 use super::reshard::SearchOptions;
@@ -10,15 +9,15 @@ use super::search::Search;
 use super::{Budget, Costs, Plan, PlanError, Stop, branch};
 use crate::program::Program;
 
-/// The cheapest plan on some terms.
+/// The cheapest plan under some options.
 ///
 /// # Errors
-/// If there is none.
-pub(super) fn solve(program: &Program, costs: &dyn Costs, terms: SearchOptions) -> Result<Plan, PlanError> {
-    // What a pin asks for is seen on the cheapest ways, which are those by price.
+/// If planning fails.
+pub(super) fn solve(program: &Program, costs: &dyn Costs, options: SearchOptions) -> Result<Plan, PlanError> {
+    // Pins are checked on the cheapest paths, which requires all prices.
     let is_eager = program.values.iter().any(|value| value.pin.is_some());
     let prices = Prices::new(costs, is_eager);
-    let mut search = Search::new(program, &prices, terms);
+    let mut search = Search::new(program, &prices, options);
     let mut round = 0;
     loop {
         round += 1;
@@ -30,11 +29,11 @@ pub(super) fn solve(program: &Program, costs: &dyn Costs, terms: SearchOptions) 
         wanted.iter().for_each(|(moved, from)| {
             prices.learn(moved, from);
         });
-        if round == Budget::MOST_ROUNDS || work > terms.budget.most_work_of_rounds() || terms.budget.is_over() {
+        if round == Budget::MOST_ROUNDS || work > options.budget.most_work_of_rounds() || options.budget.is_over() {
             let known = prices.only_known();
             let last = built.repriced();
-            let again = || branch::solve(Search::new(program, &known, terms)).ok();
-            let best = if terms.budget.is_over() { None } else { again() };
+            let again = || branch::solve(Search::new(program, &known, options)).ok();
+            let best = if options.budget.is_over() { None } else { again() };
             return Ok(match best.map(|solved| solved.built).filter(|best| best.score() < last.score()) {
                 Some(best) => best.finish(least, Stop::Work, &prices),
                 None => last.finish(least, Stop::Work, &prices),

@@ -1,42 +1,42 @@
-//! Plans within the limits that a program sets: `limit memory 300MB`, `limit flops 4e12`.
+//! Plans within the limits of a program: `limit memory 300MB`, `limit flops 4e12`.
 //!
-//! The cheapest plan of all is the answer if it keeps them. Otherwise what no plan within them does is left out: a
-//! product that takes more operations than the others leave it, a step that takes and makes more than the memory. If
-//! that is not enough, operations get a price beside their time, and steps less memory, until a plan fits.
+//! The unrestricted plan is used if it satisfies the limits. Otherwise infeasible choices are excluded: a product
+//! that takes more operations than the others leave, a step that needs more memory than the limit. If this is not
+//! sufficient, operations get a penalty, and steps less memory, until a plan fits.
 
-use super::beside::beside;
 use super::reshard::SearchOptions;
+use super::resident::resident;
 use super::score::figure;
 use super::{Costs, Plan, PlanError, StepOp, Stop, lazy};
 use crate::program::Program;
 use crate::recipe::Tuner;
 use crate::syntax::Measure;
 
-/// So many times the terms are made harder.
+/// Number of times that the options are tightened.
 const MOST_ROUNDS: u32 = 24;
-/// Most rounds in which only what steps hold is learned, before the terms are made harder.
+/// Rounds that only learn the memory of steps before the options are tightened.
 const MOST_LEARNED: u32 = 48;
-/// From this round on a step counts as if what was taken before it for the same statement were there as it came.
+/// From this round on, the memory of a step includes all operands of its statement as they came.
 const CAUTIOUS_ROUND: u32 = 12;
 
-/// The cheapest plan within the limits, or, if none was found, the one that breaks them least.
+/// The cheapest plan within the limits, or, if none was found, the one with the smallest violation.
 ///
 /// # Errors
-/// If there is no plan on these terms.
-pub(super) fn plan(program: &Program, costs: &dyn Costs, terms: SearchOptions) -> Result<Plan, PlanError> {
+/// If planning fails under these options.
+pub(super) fn plan(program: &Program, costs: &dyn Costs, options: SearchOptions) -> Result<Plan, PlanError> {
     let limits = Limits::of(program);
-    let solved = |terms: SearchOptions| limits.solved(program, costs, terms);
+    let solved = |options: SearchOptions| limits.solved(program, costs, options);
     let free =
-        if limits.are_none() { return solved(terms) } else { solved(SearchOptions { most: u128::MAX, ..terms })? };
+        if limits.are_none() { return solved(options) } else { solved(SearchOptions { most: u128::MAX, ..options })? };
     if limits.over(&free) == 0 {
         return Ok(free);
     }
     let figure = |plan: &Plan| figure(plan, costs.objective());
     let (cost, flops) = (figure(&free).max(1), free.totals().flops.max(1));
-    let within = SearchOptions { held: limits.memory, flops: limits.flops, most: u128::MAX, ..terms };
+    let within = SearchOptions { memory_limit: limits.memory, flops: limits.flops, most: u128::MAX, ..options };
     let (mut harder, mut best, mut bound) = (within, free, None);
     let (mut round, mut learned, mut known) = (0, 0, costs.tuner().map_or(0, Tuner::counted));
-    while round < MOST_ROUNDS && !terms.budget.is_over() {
+    while round < MOST_ROUNDS && !options.budget.is_over() {
         if round == CAUTIOUS_ROUND {
             harder = SearchOptions { cautious: true, ..within };
         }
@@ -47,7 +47,7 @@ pub(super) fn plan(program: &Program, costs: &dyn Costs, terms: SearchOptions) -
             round = CAUTIOUS_ROUND;
             continue;
         };
-        // What all plans within the limits do is all that the first round asks for.
+        // The bound of the first round holds for all plans within the limits.
         let lower_bound = *bound.get_or_insert(found.lower_bound);
         let stop = if round == 0 { found.stop } else { found.stop.unless_optimal(Stop::Limits) };
         let found = Plan { stop, lower_bound, ..found };
@@ -55,7 +55,7 @@ pub(super) fn plan(program: &Program, costs: &dyn Costs, terms: SearchOptions) -
         let counted = costs.tuner().map_or(0, Tuner::counted);
         let has_learned = std::mem::replace(&mut known, counted) < counted && learned < MOST_LEARNED;
         if u128::from(totals.peak().0) > u128::from(limits.memory) {
-            // A step that turns out to hold more than it must at the least may be left out by that alone.
+            // A step that turns out to need more than its minimum memory may be excluded for that reason alone.
             if has_learned {
                 learned += 1;
                 if limits.over(&found) < limits.over(&best) {
@@ -63,11 +63,11 @@ pub(super) fn plan(program: &Program, costs: &dyn Costs, terms: SearchOptions) -
                 }
                 continue;
             }
-            harder.held = fullest_step(&found).saturating_sub(1).min(harder.held);
+            harder.memory_limit = fullest_step(&found).saturating_sub(1).min(harder.memory_limit);
         }
         if totals.flops > limits.flops {
-            // A sixteenth of what the plan costs in all, and twice as much in each round.
-            harder.toll = (cost << round.min(64), 16 * flops);
+            // A sixteenth of the cost of the plan for all operations, doubled in each round.
+            harder.penalty = (cost << round.min(64), 16 * flops);
         }
         let fits = limits.over(&found) == 0;
         if (limits.over(&found), figure(&found)) < (limits.over(&best), figure(&best)) {
@@ -79,26 +79,31 @@ pub(super) fn plan(program: &Program, costs: &dyn Costs, terms: SearchOptions) -
         round += 1;
     }
     if limits.over(&best) > 0 {
-        best = limits.approached(best, &|terms| solved(terms).ok(), SearchOptions { most: u128::MAX, ..terms }, cost);
+        best = limits.approached(
+            best,
+            &|options| solved(options).ok(),
+            SearchOptions { most: u128::MAX, ..options },
+            cost,
+        );
     }
     let lower_bound = bound.unwrap_or(best.lower_bound);
     Ok(Plan { lower_bound, ..best })
 }
 
-/// The cheapest plan, whatever the limits.
+/// The cheapest plan, ignoring limits.
 ///
 /// # Errors
-/// If there is no plan on these terms.
-pub(super) fn free(program: &Program, costs: &dyn Costs, terms: SearchOptions) -> Result<Plan, PlanError> {
-    Limits::of(program).solved(program, costs, terms)
+/// If planning fails under these options.
+pub(super) fn free(program: &Program, costs: &dyn Costs, options: SearchOptions) -> Result<Plan, PlanError> {
+    Limits::of(program).solved(program, costs, options)
 }
 
-/// By how much a plan breaks the limits of its program, as a part of them.
+/// The largest relative violation of the limits of a plan.
 pub(super) fn over(plan: &Plan) -> u128 {
     Limits::of(&plan.program).over(plan)
 }
 
-/// The least memory and the fewest operations that a program sets.
+/// The lowest limits on memory and operations of a program.
 struct Limits {
     memory: u64,
     flops: u128,
@@ -114,9 +119,9 @@ impl Limits {
         Limits { memory: memory.unwrap_or(u64::MAX), flops: least(Measure::Flops).unwrap_or(u128::MAX) }
     }
 
-    /// The cheapest plan on some terms; with its recipes where memory is limited, of which its memory is known.
-    fn solved(&self, program: &Program, costs: &dyn Costs, terms: SearchOptions) -> Result<Plan, PlanError> {
-        let plan = lazy::solve(program, costs, terms)?;
+    /// The cheapest plan under some options; with recipes under a memory limit, which determine the memory.
+    fn solved(&self, program: &Program, costs: &dyn Costs, options: SearchOptions) -> Result<Plan, PlanError> {
+        let plan = lazy::solve(program, costs, options)?;
         Ok(match costs.tuner().filter(|_| self.memory < u64::MAX) {
             Some(tuner) => plan.with_recipes(tuner, costs.is_by_clock()),
             None => plan,
@@ -127,28 +132,28 @@ impl Limits {
         self.memory == u64::MAX && self.flops == u128::MAX
     }
 
-    /// The plan that breaks the limits least, where none was found within them: operations cost more than anything,
-    /// and steps get less memory until there is no plan.
+    /// The plan with the smallest violation, if none is within the limits: operations get a dominating penalty, and
+    /// steps less memory until planning fails.
     fn approached(
         &self,
         mut best: Plan,
         solved: &dyn Fn(SearchOptions) -> Option<Plan>,
-        mut terms: SearchOptions,
+        mut options: SearchOptions,
         cost: u128,
     ) -> Plan {
         let totals = best.totals();
         if totals.flops > self.flops {
-            terms.toll = (cost.saturating_mul(1 << 20), totals.flops.max(1));
+            options.penalty = (cost.saturating_mul(1 << 20), totals.flops.max(1));
         }
         if u128::from(totals.peak().0) > u128::from(self.memory) {
-            terms.held = fullest_step(&best).saturating_sub(1);
+            options.memory_limit = fullest_step(&best).saturating_sub(1);
         }
         for _ in 0..MOST_ROUNDS {
-            if terms.budget.is_over() {
+            if options.budget.is_over() {
                 break;
             }
-            let Some(found) = solved(terms) else { break };
-            terms.held = fullest_step(&found).saturating_sub(1);
+            let Some(found) = solved(options) else { break };
+            options.memory_limit = fullest_step(&found).saturating_sub(1);
             if self.over(&found) < self.over(&best) {
                 best = Plan { stop: found.stop.unless_optimal(Stop::Limits), ..found };
             }
@@ -159,7 +164,7 @@ impl Limits {
         best
     }
 
-    /// In millionths, rounded up; 0 if they are kept.
+    /// The violation in millionths, rounded up; 0 if the limits are satisfied.
     fn over(&self, plan: &Plan) -> u128 {
         let totals = plan.totals();
         let part =
@@ -168,13 +173,13 @@ impl Limits {
     }
 }
 
-/// The most bytes that a device holds for one step: what it takes and what it makes, and what waits [`beside`] it.
+/// Peak memory of a step: its operands, its result, and the [`resident`] inputs.
 fn fullest_step(plan: &Plan) -> u64 {
     let mesh = &plan.program.mesh;
-    let beside = beside(&plan.program, false);
+    let resident = resident(&plan.program, false);
     let held = |id| {
         let ids = plan.operands(id).into_iter();
-        let waits = beside[plan.step(id).value.index()].of(&plan.step(id).op);
+        let waits = resident[plan.step(id).value.index()].of(&plan.step(id).op);
         let operands = ids.map(|id| plan.step(id).layout.local_bytes(mesh).0).fold(0, u64::saturating_add);
         plan.step(id).usage.of_first().with_operands(operands).saturating_add(waits)
     };

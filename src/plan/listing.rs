@@ -1,7 +1,7 @@
-//! In which order steps, and pieces of steps, are lowered.
+//! The order in which steps, and pieces of steps, are lowered.
 //!
-//! A plan is a graph of steps; a listing has an item for each step, or one for each piece of it, with what cuts arrays into
-//! pieces and puts them together again. Links and engines serve in its order.
+//! A plan is a graph of steps. A listing has an item for each step or piece, and items that split arrays into pieces
+//! and assemble them. Links and engines serve in list order.
 
 use super::pipeline::{Cut, Order, Overlap, Piece, Pipeline, adds_by};
 use super::{Plan, StepId, StepOp};
@@ -13,75 +13,75 @@ use crate::units::Time;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap};
 
-/// What is lowered, in order.
+/// A list of items to lower.
 #[derive(Debug)]
 pub struct Listing<'a> {
-    /// Operands come first.
+    /// The items, operands first.
     pub items: Vec<Item<'a>>,
-    /// The item that makes each output of the program.
+    /// The items of the outputs of the program.
     pub outputs: Vec<usize>,
-    /// The items that run as one kernel, each in order.
+    /// Kernels of items, each in order.
     pub kernels: Vec<Vec<usize>>,
 }
 
-/// One item.
+/// An item.
 #[derive(Debug)]
 pub struct Item<'a> {
-    /// The step that it belongs to.
+    /// Its step.
     pub step: StepId,
-    /// What is done.
+    /// The part of the step.
     pub part: Part<'a>,
-    /// The items that it reads.
+    /// Its operands.
     pub operands: Vec<usize>,
 }
 
-/// What an item does of its step.
+/// The part of a step that an item executes.
 #[derive(Clone, Copy, Debug)]
 pub enum Part<'a> {
-    /// Nothing: its array is there from the start.
+    /// Nothing: the array is given.
     Given,
-    /// All of it.
+    /// The whole step.
     Whole,
-    /// A piece of it.
+    /// A piece of the step.
     Piece {
-        /// How a collective becomes operations.
+        /// Recipe of a collective.
         recipe: Option<&'a Chosen>,
-        /// The number of pieces of the step.
+        /// Number of pieces of the step.
         of: u64,
-        /// How much of its run comes before it, in parts of 2^20.
+        /// Fraction of its run that precedes it, in units of 2^-20.
         wave: u64,
     },
     /// Cuts a piece out of an array.
     Cut {
-        /// The dim that is cut, and into how many pieces.
+        /// The split dim and the number of pieces.
         pieces: Pieces,
-        /// Which one.
+        /// Index of the piece.
         at: u64,
     },
-    /// Puts an array together from its pieces.
+    /// Assembles an array from its pieces.
     Join(Pieces),
-    /// Adds a piece to those before it.
+    /// Adds a piece to the sum of the previous ones.
     Add(Operator),
 }
 
-/// What [`Part::Piece`] would have as its wave at the end of a run.
+/// The `wave` of a [`Part::Piece`] at the end of a run.
 const WAVES: u64 = 1 << 20;
 
-/// How an array is cut: a dim of its block is seen as `[shards, pieces, rest]`.
+/// A split of an array: a dim of its block is viewed as `[shards, pieces, rest]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Pieces {
     /// The dim.
     pub dim: usize,
-    /// How many shards, each cut alike, a device has.
+    /// Number of shards of the dim per device, each split alike.
     pub shards: u64,
-    /// In how many pieces each of them is.
+    /// Number of pieces of each shard.
     pub count: u64,
 }
 
 impl<'a> Listing<'a> {
-    /// Each step as a whole, in the order of the plan.
+    /// Whole steps in plan order.
     ///
-    /// - `plan`: with its repeats spelled out.
+    /// - `plan`: with its repeats unrolled.
     pub fn of(plan: &'a Plan) -> Listing<'a> {
         let items = plan.ids().map(|id| Item {
             step: id,
@@ -96,9 +96,9 @@ impl<'a> Listing<'a> {
         }
     }
 
-    /// Some of the steps, each as a whole; what they read is given, and what others read comes out.
+    /// Some whole steps; values they read are given, and values that others read are outputs.
     ///
-    /// - `plan`: with its bodies done once.
+    /// - `plan`: with bodies done once.
     pub fn alone(plan: &'a Plan, steps: &BTreeSet<StepId>) -> Listing<'a> {
         let mut listing = Listing { items: Vec::new(), outputs: Vec::new(), kernels: Vec::new() };
         let mut made: BTreeMap<StepId, usize> = BTreeMap::new();
@@ -122,16 +122,16 @@ impl<'a> Listing<'a> {
         listing
     }
 
-    /// In pieces, and in the order that lets them overlap.
+    /// Steps and pieces in overlapped order.
     ///
-    /// - `plan`: with its repeats spelled out.
-    /// - `overlap`: of the plan with its bodies done once.
-    /// - `topology`: on which steps compete for links and engines.
+    /// - `plan`: with its repeats unrolled.
+    /// - `overlap`: of the plan with bodies done once.
+    /// - `topology`: determines which steps compete for links and engines.
     pub fn overlapped(plan: &'a Plan, overlap: &'a Overlap, topology: &Topology) -> Listing<'a> {
         Listing::of(plan).overlapping(plan, overlap, topology)
     }
 
-    /// The same items in pieces, and in the order that lets them overlap.
+    /// Splits items into pieces and reorders them.
     pub fn overlapping(self, plan: &'a Plan, overlap: &'a Overlap, topology: &Topology) -> Listing<'a> {
         let iterations = iterations(plan);
         let cut = |listing: Listing<'a>, pipeline| Cutter::new(plan, &iterations, pipeline).cut(listing);
@@ -142,8 +142,7 @@ impl<'a> Listing<'a> {
         }
     }
 
-    /// The same items in the order in which they would begin if links and engines took what is ready, and of that what
-    /// the longest way to the end follows.
+    /// Orders the items by list scheduling: links and engines take ready items by critical path.
     fn by_readiness(self, plan: &Plan, overlap: &Overlap, topology: &Topology) -> Listing<'a> {
         let tasks: Vec<Task> = self.items.iter().map(|item| Task::of(item, plan, overlap, topology)).collect();
         let order = order(&self.items, &tasks, window(plan));
@@ -168,7 +167,7 @@ impl<'a> Listing<'a> {
     }
 }
 
-/// In which iteration of its body each step is done.
+/// The iteration of its body in which each step is executed.
 fn iterations(plan: &Plan) -> Vec<u64> {
     let mut seen: HashMap<StepId, u64> = HashMap::new();
     let next = |id: StepId| {
@@ -179,17 +178,17 @@ fn iterations(plan: &Plan) -> Vec<u64> {
     plan.ids().map(next).collect()
 }
 
-/// Cuts the items of one run into pieces. Others may have been cut before, along other dims.
+/// Splits the items of one run into pieces. Other runs may have been split before, along other dims.
 struct Cutter<'a, 'l> {
     plan: &'a Plan,
     iterations: &'l [u64],
     pipeline: &'a Pipeline,
     items: Vec<Item<'a>>,
-    /// For each item before: the one that has all of it.
+    /// For each previous item: the new item with the whole array.
     whole: Vec<Option<usize>>,
-    /// For each item before that is cut: those that have its pieces, and how the array is cut.
+    /// For each previous item that is split: its pieces, and the split of the array.
     pieces: Vec<Option<(Vec<usize>, Option<Pieces>)>>,
-    /// The step of each item before.
+    /// The step of each previous item.
     steps: Vec<StepId>,
     cuts: HashMap<(usize, Pieces), Vec<usize>>,
 }
@@ -222,7 +221,7 @@ impl<'a, 'l> Cutter<'a, 'l> {
         Listing { items: self.items, outputs, kernels }
     }
 
-    /// Where an item is cut, and how a piece of its collective is done; `None` where it stays as it is.
+    /// The split of an item, and the recipe of a piece of its collective; `None` if it is not split.
     fn cut_of(&self, item: &Item<'a>) -> Option<(Cut, Option<&'a Chosen>)> {
         let piece: &'a Piece = self.pipeline.steps.get(&self.plan.origin(item.step))?;
         let along = |dim| Cut { operands: vec![Some(dim); item.operands.len()], result: Some(dim) };
@@ -230,7 +229,7 @@ impl<'a, 'l> Cutter<'a, 'l> {
             Part::Whole | Part::Piece { .. } => {
                 Some((piece.cut.clone(), piece.moved.as_ref().map(|(chosen, _)| chosen.as_ref())))
             }
-            // Element by element.
+            // These are elementwise.
             Part::Join(_) | Part::Add(_) => piece.cut.result.map(|dim| (along(dim), None)),
             Part::Given | Part::Cut { .. } => None,
         }
@@ -282,7 +281,7 @@ impl<'a, 'l> Cutter<'a, 'l> {
         self.whole.push(sum);
     }
 
-    /// An operand for each piece, or for all.
+    /// One operand per piece, or one for all.
     fn operand(&mut self, user: StepId, operand: usize, dim: Option<usize>) -> Vec<usize> {
         let Some(dim) = dim else { return vec![self.whole(operand)] };
         let step = self.steps[operand];
@@ -301,7 +300,7 @@ impl<'a, 'l> Cutter<'a, 'l> {
         cuts
     }
 
-    /// The step whose array an item before has, or a piece of it.
+    /// The step whose array a previous item holds.
     fn value(&self, item: usize) -> StepId {
         let Some(new) = self.whole[item] else { return self.steps[item] };
         let mut new = new;
@@ -316,7 +315,7 @@ impl<'a, 'l> Cutter<'a, 'l> {
         Pieces { dim, shards, count: self.pipeline.pieces }
     }
 
-    /// The item that holds the whole array of an earlier one, whose pieces are joined when it is first asked for.
+    /// The item with the whole array of a previous one; its pieces are assembled on demand.
     fn whole(&mut self, item: usize) -> usize {
         if let Some(whole) = self.whole[item] {
             return whole;
@@ -329,7 +328,7 @@ impl<'a, 'l> Cutter<'a, 'l> {
     }
 }
 
-/// So many steps ahead of what is computed may be sent: an iteration of a body.
+/// Number of steps by which sends may run ahead of computation, as a multiple of an iteration of a body.
 fn window(plan: &Plan) -> usize {
     let mut often: HashMap<StepId, usize> = HashMap::new();
     plan.ids().for_each(|id| *often.entry(plan.origin(id)).or_default() += 1);
@@ -337,11 +336,11 @@ fn window(plan: &Plan) -> usize {
     if repeated == 0 { usize::MAX } else { repeated }
 }
 
-/// What an item keeps busy, and for how long.
+/// The units that an item keeps busy, and for how long.
 struct Task {
-    /// From its start to its end.
+    /// Duration of the item.
     time: Time,
-    /// Engines and axes by number, and how long it keeps them busy.
+    /// Busy time by engine and axis number.
     busy: Vec<(usize, Time)>,
     /// Whether it computes.
     computes: bool,
@@ -384,7 +383,7 @@ impl Task {
     }
 }
 
-/// How long it takes at the least from the start of each item to the end. The pieces of a step go one after the other.
+/// Critical path from the start of each item to the end. The pieces of a step run in order.
 fn tails(items: &[Item<'_>], tasks: &[Task], users: &[Vec<usize>]) -> Vec<Time> {
     let mut pieces: BTreeMap<StepId, Vec<(u64, usize)>> = BTreeMap::new();
     for (at, item) in items.iter().enumerate() {
@@ -415,10 +414,10 @@ fn tails(items: &[Item<'_>], tasks: &[Task], users: &[Vec<usize>]) -> Vec<Time> 
     tail
 }
 
-/// The order in which items begin if whatever is ready, and has what it needs, begins; of several that on which the longest
-/// way depends, then the first.
+/// The order in which items start if every ready item starts as soon as its units are free; ties go to the longest
+/// critical path, then to the first item.
 ///
-/// - `window`: nothing is sent for a step that is so far behind the first one that has not computed.
+/// - `window`: sends may run ahead of the first uncomputed step by this number of steps.
 fn order(items: &[Item<'_>], tasks: &[Task], window: usize) -> Vec<usize> {
     let mut users = vec![Vec::new(); items.len()];
     let mut missing: Vec<usize> = items.iter().map(|item| item.operands.len()).collect();
@@ -428,9 +427,9 @@ fn order(items: &[Item<'_>], tasks: &[Task], window: usize) -> Vec<usize> {
     let tail = tails(items, tasks, &users);
     let resources = tasks.iter().flat_map(|task| &task.busy).map(|(resource, _)| resource + 1).max().unwrap_or(0);
     let mut free = vec![Time::ZERO; resources];
-    // What is ready, by what it needs; of each kind the most urgent is looked at.
+    // Ready items, by the units that they need; only the most urgent item of each kind is considered.
     let mut ready: BTreeMap<Vec<usize>, BTreeSet<(Reverse<Time>, usize)>> = BTreeMap::new();
-    // What is too far ahead.
+    // Items outside the window.
     let mut ahead: BTreeSet<(usize, usize)> = BTreeSet::new();
     let mut computing: BTreeSet<usize> =
         (0..items.len()).filter(|at| tasks[*at].computes).map(|at| items[at].step.index()).collect();
@@ -438,7 +437,7 @@ fn order(items: &[Item<'_>], tasks: &[Task], window: usize) -> Vec<usize> {
     for at in (0..items.len()).filter(|at| tasks[*at].computes) {
         *left.entry(items[at].step.index()).or_default() += 1;
     }
-    // When what becomes ready, and when something is free again.
+    // Times at which items become ready, and times at which units become free.
     let mut events: BinaryHeap<Reverse<(Time, Option<usize>)>> = BinaryHeap::new();
     (0..items.len()).filter(|at| missing[*at] == 0).for_each(|at| events.push(Reverse((Time::ZERO, Some(at)))));
     let mut order = Vec::with_capacity(items.len());
@@ -457,7 +456,7 @@ fn order(items: &[Item<'_>], tasks: &[Task], window: usize) -> Vec<usize> {
                 ready.entry(needs).or_default().insert((Reverse(tail[at]), at));
             }
             let startable = ready.iter().filter(|(needs, _)| needs.iter().all(|resource| free[*resource] <= now));
-            // What needs nothing comes first: sums give up what they add.
+            // Items without units come first: additions release their operands.
             let next =
                 startable.filter_map(|(needs, waiting)| Some((!needs.is_empty(), *waiting.first()?, needs))).min();
             let Some((_, (urgency, at), needs)) = next else { break };
@@ -483,7 +482,7 @@ fn order(items: &[Item<'_>], tasks: &[Task], window: usize) -> Vec<usize> {
                     events.push(Reverse((now + task.time, Some(*user))));
                 }
             }
-            // What takes no time makes others ready at once.
+            // Items that take no time release others immediately.
             while let Some(Reverse((_, item))) = events.peek().copied().filter(|Reverse((time, _))| *time == now) {
                 events.pop();
                 ahead.extend(item.map(|at| (items[at].step.index(), at)));

@@ -1,11 +1,10 @@
-//! Program to [`Plan`]: which local computation each device does, and which collectives stand between.
+//! Planning: the local computation of each device and the collectives in between.
 //!
-//! A product is a choice of what each mesh axis does in its iteration space; resharding is a shortest path between
-//! shardings. What a move costs is asked through one trait, [`Costs`].
+//! Each mesh axis has a role in the iteration space of a product; resharding is a shortest path between shardings. The
+//! trait [`Costs`] defines the price of a step.
 
 mod alternatives;
 mod assignments;
-mod beside;
 mod branch;
 mod budget;
 mod build;
@@ -25,6 +24,7 @@ mod prices;
 mod print;
 mod reshard;
 mod reshards;
+mod resident;
 mod rewrites;
 mod score;
 mod search;
@@ -65,75 +65,75 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use thiserror::Error;
 
-/// What a plan asks of a cost model. Times are isolated: nothing else runs meanwhile.
+/// A cost model. Times are isolated: nothing else runs concurrently.
 pub trait Costs {
-    /// The time of one collective, and what limits it.
+    /// Cost of one collective.
     fn collective(&self, collective: &Collective, from: &Layout) -> Cost;
 
-    /// A cost that the collective is not below, where the cost itself takes long to find.
+    /// Lower bound on the cost of a collective, if the cost itself is expensive to compute.
     fn at_least(&self, _collective: &Collective, _from: &Layout) -> Option<Cost> {
         None
     }
 
-    /// Whether times are those of recipes on the clock.
+    /// Whether times are simulated times of recipes.
     fn is_by_clock(&self) -> bool {
         false
     }
 
-    /// The time of a local product.
+    /// Time of a local product.
     fn product(&self, work: &LocalWork) -> Cost;
 
-    /// The time of an elementwise function.
+    /// Time of an elementwise function.
     fn map(&self, work: &LocalWork) -> Cost;
 
-    /// Which local computations run as one kernel.
+    /// The fusion of local computations.
     fn fusion(&self) -> Fusion {
         Fusion::None
     }
 
-    /// The same costs where axes are in other parts; `None` if plans by these costs are not to cut axes.
+    /// The same cost model for other parts of axes; `None` if plans with these costs should not split axes.
     fn seen_as(&self, _mesh: &Mesh) -> Option<Box<dyn Costs + '_>> {
         None
     }
 
-    /// What a plan is chosen by.
+    /// The objective of the planner.
     fn objective(&self) -> Objective {
         Objective::Time
     }
 
-    /// Who finds the operations that collectives become, where these costs are of such.
+    /// The tuner that lowers collectives, if costs are simulated.
     fn tuner(&self) -> Option<&Tuner<'_>> {
         None
     }
 
-    /// The name it has on the command line.
+    /// Its name on the command line.
     fn name(&self) -> &'static str;
 }
 
-/// What one device has to do in a local computation.
+/// Work of one device in a local computation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LocalWork {
-    /// The dtype that picks the arithmetic unit: a float if any operand is one.
+    /// The dtype that selects the arithmetic unit: a float if any operand is one.
     pub dtype: DType,
     /// Floating-point operations.
     pub flops: u128,
-    /// Bytes read and written, as [`Access`] has it.
+    /// Bytes read and written, as determined by [`Access`].
     pub traffic: Bytes,
-    /// The extents of a product; none where rows are looked up, and of what is no product.
+    /// Extents of a product; `None` for lookups and other computations.
     pub shape: Option<Shape>,
-    /// Whether a kernel starts with it.
+    /// Whether it launches a kernel.
     pub starts: bool,
 }
 
 impl LocalWork {
-    /// The work of one device on blocks of these layouts, which are all read and written.
+    /// Work of one device on blocks of these layouts, all of which are read and written.
     pub fn new(einsum: &Einsum, operands: &[Layout], result: &Layout, mesh: &Mesh) -> LocalWork {
         LocalWork::in_kernel(einsum, operands, result, mesh, &Access::alone(operands.len()), |_| 0)
     }
 
-    /// The same in a kernel.
+    /// Work of one device inside a kernel.
     ///
-    /// - `paid`: the bytes that a product has written in place of a result behind it.
+    /// - `paid`: bytes that a product has written in place of a later result.
     pub fn in_kernel(
         einsum: &Einsum,
         operands: &[Layout],
@@ -157,41 +157,41 @@ impl LocalWork {
             Some(lookup) => lookup.flops(einsum, &extents),
             None => einsum.flops(&extents),
         };
-        // Integers take the integer unit only among themselves.
+        // Products use the integer unit only if all operands are integers.
         let unit = operands.iter().map(|layout| layout.dtype).max_by_key(|dtype| (dtype.is_float(), dtype.size()));
         let shape = if access.lookup.is_some() { None } else { Shape::of(einsum, &extents) };
         LocalWork { dtype: unit.unwrap_or(result.dtype), flops, traffic, shape, starts: access.starts }
     }
 }
 
-/// A time and what it is made of.
+/// The cost of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cost {
     /// The time.
     pub time: Time,
-    /// The bytes that a device receives at the least; where plans are chosen by bytes, those that it does receive.
+    /// Lower bound on the bytes that a device receives; the exact number if plans are chosen by bytes.
     pub received: Bytes,
-    /// What would have to be faster for it to take less time.
+    /// The resource that limits the time.
     pub limit: Limit,
 }
 
-/// What limits a time.
+/// The resource that limits a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
-    /// Nothing: it takes no time.
+    /// None: it takes no time.
     Free,
-    /// Hops that take their least time.
+    /// Latency of hops.
     Latency,
-    /// Bytes over links.
+    /// Bandwidth of links.
     Bandwidth,
     /// Floating-point operations.
     Compute,
-    /// Bytes from and to memory.
+    /// Memory bandwidth.
     Memory,
 }
 
 impl Limit {
-    /// For people and JSON.
+    /// Its name, for text and JSON.
     pub fn name(self) -> &'static str {
         match self {
             Limit::Free => "free",
@@ -203,38 +203,38 @@ impl Limit {
     }
 }
 
-/// What is asked of a search.
+/// Options of a search.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Request {
-    /// Only collectives and moves that are written communicate; slices are free to all.
+    /// Whether only written collectives and moves communicate; slices are always allowed.
     pub written: bool,
-    /// Programs that compute the same are looked at, too, where any move may be made.
+    /// Whether equivalent programs are tried, where any move is allowed.
     pub rewrites: bool,
-    /// The ways in which each product could have been done are kept; to price them takes as long again.
+    /// Whether the alternatives of each product are kept; pricing them takes as long as planning.
     pub alternatives: bool,
-    /// How much may be looked at.
+    /// Limits on the effort.
     pub budget: Budget,
 }
 
-/// Chooses the layouts of all values and the moves between them, by the sum of the isolated times of the steps.
+/// Chooses the layouts of all values and the moves between them, minimising the sum of the isolated times of the steps.
 ///
-/// The search goes on until no plan can be cheaper, or it takes too long; then the plan carries what none is below.
-/// Equal moves of one value are done once.
+/// The search ends when the plan is optimal or the budget is spent; then the plan carries a lower bound. Equal moves of
+/// one value are done once.
 ///
 /// # Errors
-/// If a value cannot be brought into the layout that is asked for; a checked program has no such value.
+/// If a value cannot be brought into its layout; this does not happen for a checked program.
 ///
 /// # Panics
-/// If `costs` are those of a machine with another mesh than the program's.
+/// If `costs` belong to a mesh other than the program's.
 pub fn plan(program: &Program, costs: &dyn Costs) -> Result<Plan, PlanError> {
     plan_as(program, costs, Request::default())
 }
 
-/// The same, as it is asked for.
+/// Plans a program with options.
 ///
 /// # Errors
-/// As for [`plan`]; if only what is written may communicate, also if no such plan is found. Then [`Plan::is_unwritten`]
-/// finds the steps of an ordinary plan that no statement writes.
+/// As for [`plan`]; in strict mode also if no such plan is found. [`Plan::is_unwritten`] then finds the steps of an
+/// ordinary plan that no statement writes.
 ///
 /// # Panics
 /// As for [`plan`].
@@ -251,7 +251,7 @@ pub fn plan_as(program: &Program, costs: &dyn Costs, request: Request) -> Result
         })
     };
     match written {
-        // What a softmax in parts combines is written nowhere.
+        // The reductions of a split softmax are written nowhere.
         true => whole(program, options),
         false => {
             let objective = costs.objective();
@@ -264,7 +264,7 @@ pub fn plan_as(program: &Program, costs: &dyn Costs, request: Request) -> Result
     }
 }
 
-/// The same with no axis cut in parts.
+/// Plans a program without splitting axes.
 ///
 /// # Errors
 /// As for [`plan`].
@@ -276,115 +276,116 @@ pub fn plan_on_whole_axes(program: &Program, costs: &dyn Costs) -> Result<Plan, 
     unit_axes::plan_without(program, |program| holes::plan(program, costs, options))
 }
 
-/// What may be done to a value for the sake of its layout where no statement says so.
+/// Moves that are allowed where no statement writes one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Allowed {
     /// All moves.
     Moves,
-    /// Those in which nothing is sent.
+    /// Moves that do not communicate.
     Slices,
 }
 
-/// Why there is no plan.
+/// The reason why planning failed.
 #[derive(Clone, Debug, PartialEq, Eq, Error, miette::Diagnostic)]
 pub enum PlanError {
-    /// No chain of moves leads to a layout that is asked for.
-    #[error("no plan brings `{name}` into the layout `{layout}`")]
-    #[diagnostic(code("no-plan"), help("ask for another layout, or leave the result's layout out"))]
+    /// No sequence of moves leads to a requested layout.
+    #[error("no plan for `{name}` in layout `{layout}`")]
+    #[diagnostic(code("no-plan"), help("write another layout, or remove the layout of the result"))]
     Unreachable {
         /// The array.
         name: String,
-        /// The layout that is asked for.
+        /// The requested layout.
         layout: String,
         /// The statement.
-        #[label("asked for here")]
+        #[label("requested here")]
         span: miette::SourceSpan,
     },
-    /// The layouts are too many to look for a plan.
-    #[error("there are too many layouts and ways to compute `{name}` to look for a plan")]
+    /// There are too many layouts to plan.
+    #[error("too many layouts to plan `{name}`")]
     #[diagnostic(
         code("plan-too-large"),
-        help("a mesh with fewer axes has fewer layouts: neighbouring axes can be one; or split the statement")
+        help("use a mesh with fewer axes, for example by merging neighbouring axes, or split the statement")
     )]
     TooLarge {
         /// The array.
         name: String,
         /// The statement.
-        #[label("too many for this")]
+        #[label("too many layouts")]
         span: miette::SourceSpan,
     },
-    /// No way to do a product is what its statement asks for.
-    #[error("no way to compute `{name}` goes {pin}")]
+    /// A pinned strategy is impossible.
+    #[error("`{name}` cannot be computed {pin}")]
     #[diagnostic(code("pin-impossible"))]
     Pin {
         /// The array.
         name: String,
-        /// What is asked for: `by gather(A)`.
+        /// The strategy: `by gather(A)`.
         pin: String,
-        /// What would be possible.
+        /// The possible strategies.
         #[help]
         help: String,
         /// The statement.
-        #[label("asked for here")]
+        #[label("requested here")]
         span: miette::SourceSpan,
     },
-    /// The layouts of an input that are left to the compiler are too many.
-    #[error("there are too many layouts that `{name}` could come in")]
+    /// An input has too many possible layouts.
+    #[error("too many possible layouts of input `{name}`")]
     #[diagnostic(
         code("input-hole"),
-        help("write its layout, or that of some of its dims; or give the mesh fewer axes")
+        help("write its layout or that of some of its dims, or use a mesh with fewer axes")
     )]
     Holes {
         /// The input.
         name: String,
         /// Its declaration.
-        #[label("left to the compiler")]
+        #[label("layout chosen by the compiler")]
         span: miette::SourceSpan,
     },
 }
 
-/// A step of a plan and the value it makes; the order of the ids is the order of the steps.
+/// A step of a plan; ids are in the order of the steps.
 pub type StepId = NodeIndex<u32>;
 
-/// What is done, in which order.
+/// A plan: the steps and their order.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// The program it is for.
+    /// The program.
     pub program: Program,
-    /// Steps; node order is program order. An edge runs from an operand to its user and carries the operand's place.
+    /// The steps; node order is program order. An edge runs from an operand to its user and carries the operand's
+    /// index.
     pub steps: DiGraph<Step, u32>,
-    /// The step that makes each output of the program, in the order of [`Program::outputs`].
+    /// The steps of the outputs, in the order of [`Program::outputs`].
     pub outputs: Vec<StepId>,
-    /// What was chosen for each product, and instead of what.
+    /// The choice for each product, with its alternatives.
     pub choices: Vec<Choice>,
-    /// The local steps that run as one kernel: those of each with at least two, in order.
+    /// Kernels of local steps, each with at least two, in order.
     pub kernels: Vec<Vec<StepId>>,
-    /// For each name that a repeat carries: the step that an iteration begins with, and the one that it hands on.
+    /// For each name carried by a repeat: the step at the start of an iteration, and the one at its end.
     pub carried: Vec<(StepId, StepId)>,
-    /// Where repeats are spelled out: the step of the plan with its bodies done once, for each step.
+    /// For an unrolled plan: the step of the plan with bodies done once, for each step.
     pub origins: Vec<StepId>,
-    /// How its steps overlap.
+    /// Overlap of its steps.
     pub overlap: Overlap,
-    /// The inputs whose layouts the plan chose.
+    /// The inputs whose layouts the planner chose.
     pub filled: Vec<StepId>,
-    /// The names of the softmaxes that the plan computes in parts: `P`.
+    /// Names of the softmaxes that are split: `P`.
     pub split: Vec<String>,
-    /// Of the plan that is the cheapest step by step, if another one is faster as a whole: the sum of its steps, and its time
-    /// as a whole.
+    /// If a plan that is faster with overlap replaced the cheapest plan in sequence: the time of the latter in
+    /// sequence, and with overlap.
     pub instead: Option<(Time, Time)>,
-    /// What is computed otherwise than it is written, in the order in which that was found.
+    /// Rewrites of the program, in the order of application.
     pub rewritten: Vec<Rewriting>,
-    /// The name of the cost model.
+    /// Name of the cost model.
     pub costs: &'static str,
-    /// Whether the plan is optimal, else why the search ended without saying so. Of more than six axes that go to one
-    /// dim at once only two orders are moves here.
+    /// The reason why the search ended. If more than six axes move to one dim at once, only two of their orders are
+    /// searched.
     pub stop: Stop,
-    /// Whether plans were looked at in which axes are cut in parts; [`Plan::stop`] speaks of them, too.
+    /// Whether plans with split axes were searched; [`Plan::stop`] then includes them.
     pub in_parts: bool,
-    /// A time that no plan takes less than under the cost model. Where a plan is chosen by its time and is exact, its
-    /// own; where it is chosen by bytes, or not all layouts were looked at, that of the computation.
+    /// Lower bound on the time of all plans under the cost model: the time of this plan if it is optimal by time; the
+    /// compute time if plans are chosen by bytes or not all layouts were searched.
     pub lower_bound: Time,
-    /// What the search was allowed.
+    /// The moves that were allowed.
     pub budget: Budget,
 }
 
@@ -394,22 +395,22 @@ impl Plan {
         self.program.value(self.step(id).user).span
     }
 
-    /// The repeat in whose body a step is.
+    /// The repeat whose body contains a step.
     pub fn body(&self, id: StepId) -> Option<usize> {
         self.step(id).body(&self.program)
     }
 
-    /// How often a step is done.
+    /// Number of repetitions of a step.
     pub fn times(&self, id: StepId) -> u64 {
         self.step(id).times(&self.program)
     }
 
-    /// The step that it is in the plan with its bodies done once.
+    /// The corresponding step in the plan with bodies done once.
     pub fn origin(&self, id: StepId) -> StepId {
         self.origins.get(id.index()).copied().unwrap_or(id)
     }
 
-    /// Whether a step is one for the reader: inputs and what is carried are there without being done.
+    /// Whether a step is executed; inputs and carried values are not.
     pub fn is_done(&self, id: StepId) -> bool {
         match self.step(id).op {
             StepOp::Input | StepOp::Carry => false,
@@ -417,7 +418,7 @@ impl Plan {
         }
     }
 
-    /// Whether a step sends anything: a slice does not, nor does a group of one device.
+    /// Whether a step communicates; slices and groups of one device do not.
     pub fn communicates(&self, id: StepId) -> bool {
         match &self.step(id).op {
             StepOp::Collective(collective) => {
@@ -431,12 +432,12 @@ impl Plan {
         }
     }
 
-    /// Whether a step sends anything and no collective or move is written for it.
+    /// Whether a step communicates without being written as a collective or a move.
     pub fn is_unwritten(&self, id: StepId) -> bool {
         self.communicates(id) && !self.program.value(self.step(id).user).definition.is_written_move()
     }
 
-    /// One step.
+    /// The step with this id.
     pub fn step(&self, id: StepId) -> &Step {
         &self.steps[id]
     }
@@ -446,12 +447,12 @@ impl Plan {
         self.steps.node_indices()
     }
 
-    /// The operands of a step, by their place.
+    /// The operands of a step, by index.
     pub fn operands(&self, id: StepId) -> Vec<StepId> {
         operands(&self.steps, id)
     }
 
-    /// The layout of each named array that its own statement leaves it in: the step that makes it.
+    /// For each named array, the step that produces the layout in which its statement leaves it.
     pub fn own_layouts(&self) -> Vec<StepId> {
         let named = |id: &StepId| {
             let step = self.step(*id);
@@ -463,7 +464,7 @@ impl Plan {
         ids
     }
 
-    /// What each step costs by a cost model.
+    /// The cost of each step under a cost model.
     pub(crate) fn costs_by(&self, costs: &dyn Costs) -> Vec<Cost> {
         let access = self.accesses();
         self.ids().map(|id| self.cost_with(id, &access[id.index()], costs)).collect()
@@ -476,7 +477,7 @@ impl Plan {
         }
     }
 
-    /// The same plan with its steps at what they cost by a cost model.
+    /// The plan with the costs of another cost model.
     #[must_use]
     pub(crate) fn priced_by(mut self, costs: &dyn Costs) -> Plan {
         let priced = self.costs_by(costs);
@@ -493,12 +494,12 @@ impl Plan {
         steps(self) == steps(other)
     }
 
-    /// The fastest of other plans if it takes a hundredth less as a whole, or else this one, the cheapest step by step.
+    /// The fastest of other plans if it is at least 1 % faster with overlap, else this one.
     pub(crate) fn unless_faster(self, others: Vec<Plan>) -> Plan {
         let most = self.time().ticks() - self.time().ticks() / 100;
         let fastest = others.into_iter().filter(|other| other.time().ticks() < most).min_by_key(Plan::time);
         match fastest {
-            // What bounds the sum of the steps of any plan is known of the first one.
+            // The lower bound on the steps in sequence is that of the original plan.
             Some(fastest) => {
                 let instead = Some((self.totals().time(), self.time()));
                 let (rewritten, split) = (self.rewritten, self.split);
@@ -508,7 +509,7 @@ impl Plan {
         }
     }
 
-    /// The choice that was made for a product.
+    /// The choice for a product.
     pub fn choice(&self, value: ValueId) -> Option<&Choice> {
         self.choices.iter().find(|choice| choice.value == value)
     }
@@ -520,14 +521,14 @@ impl Plan {
         is_product.then(|| self.choice(step.value).map(|choice| choice.case)).flatten()
     }
 
-    /// The same plan with the recipes of its collectives, and what its steps come to by these.
+    /// Adds the recipes of collectives, and the usage of the steps under them.
     ///
     /// - `tuner`: on the mesh of the plan.
-    /// - `by_clock`: whether collectives take what their recipes take. Where that is more than they were planned with,
-    ///   since a method is asked for, the plan is no more the best there is.
+    /// - `by_clock`: whether collectives take the time of their recipes. If a requested method makes them slower than
+    ///   planned, the plan is no longer optimal.
     ///
     /// # Panics
-    /// If the tuner has another mesh.
+    /// If the tuner belongs to another mesh.
     pub fn with_recipes(mut self, tuner: &Tuner<'_>, by_clock: bool) -> Plan {
         let access = self.accesses();
         for id in self.ids() {
@@ -537,7 +538,7 @@ impl Plan {
             if let (StepOp::Collective(collective), Some(from)) = (&step.op, self.operand(id)) {
                 let asked = self.program.value(step.user).method;
                 let recipe = tuner.choose(collective, from, asked);
-                // What is too large to be timed is too large to be counted; it is not lowered either.
+                // A collective that is too large to time is not lowered, so it is not counted either.
                 if let Ok(chosen) = &recipe
                     && let Some(time) = chosen.time
                 {
@@ -550,16 +551,16 @@ impl Plan {
             if time > before {
                 self.stop = self.stop.unless_optimal(Stop::Methods);
             }
-            // What is asked for may even be faster.
+            // A requested method may even be faster than planned.
             self.lower_bound = self.lower_bound.saturating_sub(before.saturating_sub(time) * self.times(id));
             self.steps[id] = next;
         }
         self
     }
 
-    /// The plan with these steps alone, in this order.
+    /// The plan reduced to these steps, in this order.
     ///
-    /// - `step`: what one of them is then, and its operands, which come before it.
+    /// - `step`: returns the new step and its operands, which precede it.
     fn rearranged(mut self, order: &[StepId], step: impl Fn(&Plan, StepId) -> (Step, Vec<StepId>)) -> Plan {
         let mut steps = DiGraph::new();
         let mut place = vec![StepId::end(); self.steps.node_count()];
@@ -590,17 +591,17 @@ impl Plan {
         self.stop == Stop::Optimal
     }
 
-    /// Whether layouts of inputs were tried with plans of their own, as under a limit on memory.
+    /// Whether separate plans were made for layouts of inputs, as under a memory limit.
     pub(crate) fn has_tried_layouts(&self) -> bool {
         !self.filled.is_empty() && !self.program.limits.is_empty()
     }
 
-    /// The time of the whole schedule, where that is known, else that of the steps one after the other.
+    /// Time of the whole schedule with overlap if known, else of the steps in sequence.
     pub fn time(&self) -> Time {
         self.overlap.whole.map_or_else(|| self.totals().time(), |whole| whole.time)
     }
 
-    /// The sums over all steps.
+    /// Totals over all steps.
     pub fn totals(&self) -> Totals {
         let mut totals = Totals { usage: self.usage(), ..Totals::default() };
         for id in self.ids() {
@@ -618,8 +619,7 @@ impl Plan {
     }
 }
 
-/// The operands of a step, by their place.
-/// What a local computation costs in its kernel; `None` of other steps.
+/// The cost of a local computation in its kernel; `None` for other steps.
 fn local_cost(steps: &DiGraph<Step, u32>, id: StepId, access: &Access, costs: &dyn Costs, mesh: &Mesh) -> Option<Cost> {
     let step = &steps[id];
     let layouts: Vec<Layout> = operands(steps, id).into_iter().map(|operand| steps[operand].layout.clone()).collect();
@@ -639,140 +639,139 @@ fn operands(steps: &DiGraph<Step, u32>, id: StepId) -> Vec<StepId> {
     operands.into_iter().map(|(_, operand)| operand).collect()
 }
 
-/// The sums over the steps of a plan.
+/// Totals over the steps of a plan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// Of the collectives.
+    /// Time of the collectives.
     pub communication: Time,
-    /// Of products and elementwise functions.
+    /// Time of products and elementwise functions.
     pub compute: Time,
-    /// What is sent, received and held.
+    /// Traffic and memory.
     pub usage: Usage,
-    /// Of one device.
+    /// Operations of one device.
     pub flops: u128,
 }
 
 impl Totals {
-    /// The bytes that a device receives, of the one that receives most.
+    /// Bytes received by the device that receives the most.
     pub fn received(&self) -> Bytes {
         Bytes(self.usage.received.most)
     }
 
-    /// The most bytes that one device holds at once.
+    /// Peak memory of a device.
     pub fn peak(&self) -> Bytes {
         self.usage.peak
     }
 
-    /// All steps one after the other.
+    /// Time of all steps in sequence.
     pub fn time(&self) -> Time {
         self.communication + self.compute
     }
 }
 
-/// One step.
+/// A step.
 #[derive(Clone, Debug)]
 pub struct Step {
-    /// What is done.
+    /// Its operation.
     pub op: StepOp,
-    /// The value of the program that it makes or moves.
+    /// The value of the program that it computes or moves.
     pub value: ValueId,
-    /// The value whose statement needs the step: its method is asked for, its place is told.
+    /// The value whose statement needs the step; it determines the method and the source location.
     pub user: ValueId,
-    /// The layout of the result.
+    /// Layout of the result.
     pub layout: Layout,
     /// Its isolated time.
     pub cost: Cost,
-    /// What is sent, received and held; before [`Plan::with_recipes`] what is so at the least.
+    /// Traffic and memory; lower bounds before [`Plan::with_recipes`].
     pub usage: StepUsage,
     /// Floating-point operations of one device.
     pub flops: u128,
-    /// The operations of a collective; none before [`Plan::with_recipes`].
+    /// Recipe of a collective; `None` before [`Plan::with_recipes`].
     pub recipe: Option<Result<Arc<Chosen>, Flaw>>,
 }
 
 impl Step {
-    /// The repeat in whose body it is: its value is of the body, and the body needs it.
+    /// The repeat whose body contains it: both its value and its user are in the body.
     fn body(&self, program: &Program) -> Option<usize> {
         program.body_of(self.value).filter(|body| program.body_of(self.user) == Some(*body))
     }
 
-    /// How often it is done.
+    /// Number of repetitions.
     fn times(&self, program: &Program) -> u64 {
         self.body(program).map_or(1, |body| program.repeats[body].times)
     }
 }
 
-/// What a step does.
+/// The operation of a step.
 #[derive(Clone, Debug, PartialEq)]
 pub enum StepOp {
-    /// An array given from outside.
+    /// An input.
     Input,
-    /// What an iteration begins with: what was there before, or what the one before hands on.
+    /// The value at the start of an iteration: from outside, or from the previous iteration.
     Carry,
     /// A move between layouts.
     Collective(Collective),
     /// A local product.
     Product {
-        /// How the local blocks meet.
+        /// Its einsum on local blocks.
         einsum: Einsum,
     },
-    /// All elements of a block along some dims, combined.
+    /// A local reduction along some dims.
     Reduce {
-        /// By this operator.
+        /// Its operator.
         operator: Operator,
-        /// Which dims are left.
+        /// The remaining dims.
         einsum: Einsum,
     },
-    /// An elementwise function, a transposition or a new name.
+    /// An elementwise function, a transposition or a renaming.
     Map {
-        /// Which.
+        /// The function.
         function: Function,
-        /// How the local blocks line up.
+        /// Alignment of the local blocks.
         einsum: Einsum,
     },
 }
 
-/// What was chosen for one product, and instead of what.
+/// The choice for one product, with its alternatives.
 #[derive(Clone, Debug)]
 pub struct Choice {
     /// The product.
     pub value: ValueId,
-    /// The book's case, 1 to 4, from the layouts that the operands had.
+    /// The book's case, 1 to 4, by the layouts of the operands.
     pub case: u8,
-    /// The ways to do it, of a pinned one those that it may be done in: the one that was chosen, then the others, the
-    /// cheapest first. In a larger program one of them may be cheaper by itself. Without [`Request::alternatives`] only
-    /// the one that was chosen.
+    /// The chosen alternative, then the others by cost; of a pinned product only those that satisfy the pin. In a
+    /// larger program one of them may be cheaper by itself. Without [`Request::alternatives`] only the chosen one.
     pub alternatives: Vec<Alternative>,
-    /// What the statement asks for, if it does.
+    /// The pin of the statement, if any.
     pub pinned: Option<Pinned>,
 }
 
-/// What a statement asks for, and what that costs.
+/// A pin and its cost.
 #[derive(Clone, Debug)]
 pub struct Pinned {
-    /// `by gather(A)`
+    /// The pin as text: `by gather(A)`.
     pub text: String,
-    /// The cheapest way that there would be.
+    /// The cheapest alternative without the pin.
     pub best: Alternative,
 }
 
-/// One way to do a product.
+/// An alternative for a product.
 #[derive(Clone, Debug)]
 pub struct Alternative {
-    /// The moves in order, as the book writes them.
+    /// The moves in order, named as in the book.
     pub moves: Vec<String>,
-    /// What each of them costs by itself.
+    /// Their isolated costs.
     pub costs: Vec<Cost>,
-    /// Isolated time of all of it.
+    /// Total isolated time.
     pub time: Time,
-    /// Of that, the communication.
+    /// Communication time.
     pub communication: Time,
-    /// What the fullest device receives.
+    /// Bytes received by the device that receives the most.
     pub received: Bytes,
     /// Floating-point operations of one device.
     pub flops: u128,
-    /// The most that one device holds for one step of it: what it takes and what it makes.
+    /// Most memory of a device for one of its steps: operands and result.
     pub held: Bytes,
-    /// Whether the times are bounds: what lost already is not simulated.
+    /// Whether the times are lower bounds, because the alternative lost without being simulated.
     pub is_bound: bool,
 }

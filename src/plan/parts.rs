@@ -1,12 +1,11 @@
-//! Axes in parts, where a plan of whole axes is not the best.
+//! Split axes, if they give a better plan than whole axes.
 //!
-//! An axis of 8 may split one dim by 2 and another by 4, and a part of a longer axis may change places with a shorter
-//! one. So the program is planned once more on a mesh in which the axes are cut into parts, for what is cheaper than
-//! the plan of whole axes; if there is something, that is the plan, and its mesh is the one in parts. Both meshes have
-//! the same devices with the same numbers.
+//! An axis of 8 may split one dim by 2 and another by 4, and a part of a longer axis may be exchanged with a shorter
+//! one. So the program is planned again on the mesh of prime parts, for plans that are cheaper than the plan with
+//! whole axes. Both meshes have the same devices with the same numbers.
 //!
-//! The formulas of the book give a part links of its own, so that on paper every gather would be faster part by part.
-//! Costs with which that is so are not asked for parts.
+//! The book's formulas give each part its own links, so every gather would appear faster part by part. Cost models with
+//! this property do not support split axes.
 
 use super::reshard::SearchOptions;
 use super::score::score;
@@ -16,37 +15,37 @@ use crate::layout::Sharding;
 use crate::mesh::{Axes, AxisSet, Mesh};
 use crate::program::{Definition, ExpectationKind, Program, Wanted};
 
-/// Plans a program; axes are cut where that makes it cheaper.
+/// Plans a program; axes are split if that is cheaper.
 ///
 /// # Errors
-/// If there is no plan.
-pub(super) fn plan(program: &Program, costs: &dyn Costs, terms: SearchOptions) -> Result<Plan, PlanError> {
-    let whole = holes::plan(program, costs, terms)?;
+/// If planning fails.
+pub(super) fn plan(program: &Program, costs: &dyn Costs, options: SearchOptions) -> Result<Plan, PlanError> {
+    let whole = holes::plan(program, costs, options)?;
     let pinned = program.values.iter().any(|value| value.pin.is_some());
     let figure = |plan: &Plan| {
         let (first, second, _) = score(plan, costs.objective());
         (limits::over(plan), first, second)
     };
-    // Of what breaks the limits, anything may be better; of equals, the one that the tie breaker prefers.
+    // If the plan violates limits, any improvement counts; equal plans are compared by the tie breaker.
     let (over, first, _) = figure(&whole);
     let most = if over > 0 { u128::MAX } else { first };
-    let Some(program) = in_parts(program).filter(|_| !pinned && !terms.budget.is_over()) else { return Ok(whole) };
+    let Some(program) = in_parts(program).filter(|_| !pinned && !options.budget.is_over()) else { return Ok(whole) };
     let Some(costs) = costs.seen_as(&program.mesh) else { return Ok(whole) };
-    match holes::plan(&program, costs.as_ref(), SearchOptions { most, ..terms }) {
+    match holes::plan(&program, costs.as_ref(), SearchOptions { most, ..options }) {
         Ok(found) if figure(&found) < figure(&whole) => Ok(Plan { in_parts: true, ..found }),
-        // Nothing is below the plan of whole axes, if all was looked at.
+        // If all plans with split axes were searched, none is better than the plan with whole axes.
         Ok(found) => Ok(Plan { in_parts: found.is_optimal(), ..whole }),
         Err(error) => Ok(Plan { in_parts: !matches!(error, PlanError::TooLarge { .. }), ..whole }),
     }
 }
 
-/// The program on the mesh of the prime parts of its axes; `None` if no axis has parts, or there are too many.
+/// The program on the mesh of the prime parts of its axes; `None` if no axis can be split, or there are too many parts.
 pub(super) fn in_parts(program: &Program) -> Option<Program> {
     let (mesh, parts) = program.mesh.cut(&parts(program)?)?;
     Some(cut(program, mesh, &parts))
 }
 
-/// The sizes of the parts of each axis; `None` if no axis is cut.
+/// The sizes of the parts of each axis; `None` if no axis can be split.
 fn parts(program: &Program) -> Option<Vec<Vec<u32>>> {
     let mesh = &program.mesh;
     let primes: Vec<Vec<u32>> = mesh.axes().iter().map(|axis| primes(axis.size)).collect();
@@ -56,7 +55,7 @@ fn parts(program: &Program) -> Option<Vec<Vec<u32>>> {
     (is_cut && count <= Budget::MOST_PARTS).then_some(primes)
 }
 
-/// The prime factors of a size, the smallest first; of 1 it is itself.
+/// The prime factors of a size in ascending order; 1 for size 1.
 fn primes(mut size: u32) -> Vec<u32> {
     let mut found = Vec::new();
     let mut prime = 2;
@@ -74,7 +73,7 @@ fn primes(mut size: u32) -> Vec<u32> {
     found
 }
 
-/// The program on the mesh in which each axis is these parts.
+/// The program on the mesh in which each axis has these parts.
 fn cut(program: &Program, mesh: Mesh, parts: &[Axes]) -> Program {
     let mut program = program.clone();
     let list = |axes: Axes| axes.iter().flat_map(|axis| parts[axis.index()].iter()).collect::<Axes>();

@@ -1,4 +1,4 @@
-//! Products whose way is asked for: `by gather(A)`, `by reduce`, `by slice(B)`.
+//! Pinned products: `by gather(A)`, `by reduce`, `by slice(B)`.
 
 use super::PlanError;
 use super::assignments::Assignment;
@@ -8,7 +8,7 @@ use crate::program::{Pin, Strategy, ValueId};
 use itertools::Itertools;
 
 impl Search<'_> {
-    /// Whether an assignment does what the statement of a product asks for.
+    /// Whether an assignment satisfies the pin of a product.
     pub(super) fn obeys(&self, id: ValueId, assignment: &Assignment) -> bool {
         self.program.value(id).pin.as_ref().is_none_or(|pin| self.does(id, assignment, pin))
     }
@@ -22,7 +22,7 @@ impl Search<'_> {
         }
     }
 
-    /// Whether the cheapest way of an operand to its layout has a move of this kind.
+    /// Whether the cheapest path of an operand to its layout includes a move of this kind.
     fn is_moved(&self, id: ValueId, assignment: &Assignment, place: usize, kind: CollectiveKind) -> bool {
         let operand = self.program.value(id).definition.operands()[place];
         let node = self.space(operand).known(&assignment.operands[place]);
@@ -30,7 +30,7 @@ impl Search<'_> {
         way.is_some_and(|way| way.iter().any(|(_, collective, _)| collective.kind() == kind))
     }
 
-    /// What can be asked of a product instead.
+    /// The error for an impossible pin, with the possible ones.
     pub(super) fn impossible(&mut self, id: ValueId, pin: &Pin) -> PlanError {
         let ways = self.ways(id);
         let reachable: Vec<&Assignment> =
@@ -43,8 +43,8 @@ impl Search<'_> {
         let program = self.program;
         let possible = possible.map(|pin| format!("`{}`", program.pin_text(id, &pin))).unique().join(", ");
         let help = match possible.is_empty() {
-            true => "nothing has to be moved: leave `by` out".to_owned(),
-            false => format!("possible are {possible}; or leave `by` out"),
+            true => "no communication is needed; remove `by`".to_owned(),
+            false => format!("possible strategies are {possible}; or remove `by`"),
         };
         let value = program.value(id);
         PlanError::Pin { name: program.name(id), pin: program.pin_text(id, pin), help, span: value.span.into() }

@@ -1,17 +1,16 @@
-//! Runs of steps that are done in pieces, so that links carry one piece while devices compute another.
+//! Runs of steps that are split into pieces, so communication of one piece overlaps computation of another.
 //!
-//! A dim that all steps of a run keep, or contract at its end, is cut into pieces. With the gather of `A[I_X, J]`, its product
-//! with `B[J, K]` and two pieces of each shard of I:
+//! A dim that all steps of a run keep, or that the last one contracts, is split into pieces. For the gather of
+//! `A[I_X, J]` and its product with `B[J, K]`, with two pieces per shard of I:
 //!
 //! ```text
 //! gather A        -> links    |gather A.0|gather A.1|
 //! product A * B   -> devices             |product 0 |product 1|
 //! ```
 //!
-//! A piece of an array has the elements whose place within each shard is in the same part: it is an array of the same
-//! layout with a shorter dim, so that whatever was done with the whole is done with each piece. All follows from three laws:
-//! products, functions and reductions along other dims go piece by piece; along the dim that is cut, products and
-//! reductions of the pieces add up; and what moves shards moves their pieces.
+//! A piece of an array consists of the elements in one part of each shard: an array in the same layout with a shorter
+//! dim, to which the same steps apply. Products, functions and reductions along other dims apply to each piece;
+//! products and reductions along the split dim add up; moves of shards apply to the pieces of shards.
 
 use super::{Plan, Step, StepId, StepOp};
 use crate::einsum::Index;
@@ -25,103 +24,103 @@ use itertools::Itertools;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// A run that is done in pieces ends at most this many collectives and products behind its first.
+/// Limit on the collectives and products of a split run after its first one.
 const MOST_ENDS: usize = 8;
 
-/// Up to this many places to begin at, runs are grown from all of them: which of two that stand in each other's way is
-/// grown depends on where it begins.
+/// Up to this number of possible starts, runs are grown from all of them; which of two conflicting runs is found
+/// depends on the start.
 const MOST_SEEDS: usize = 128;
 
-/// How the steps of a plan overlap.
+/// Overlap of the steps of a plan.
 #[derive(Clone, Debug, Default)]
 pub struct Overlap {
-    /// Runs that are done in pieces, one after the other; what is moved is in one of them only.
+    /// Split runs in order; each communicating step is in at most one.
     pub pipelines: Vec<Pipeline>,
-    /// In which order steps and pieces are listed.
+    /// Order of steps and pieces.
     pub order: Order,
-    /// What the whole comes to in that order; none where it is that of the plan.
+    /// Figures of the whole schedule; `None` for program order.
     pub whole: Option<Whole>,
 }
 
 impl Overlap {
-    /// The run in which a collective of the plan with its bodies done once is.
+    /// The run of a collective of the plan with bodies done once.
     pub fn pipeline(&self, id: StepId) -> Option<&Pipeline> {
         let moves = |pipeline: &&Pipeline| pipeline.steps.get(&id).is_some_and(|piece| piece.moved.is_some());
         self.pipelines.iter().find(moves)
     }
 
-    /// Whether steps are done one after the other, in the order of the plan.
+    /// Whether whole steps are executed in program order.
     pub fn is_none(&self) -> bool {
         self.pipelines.is_empty() && self.order == Order::Program
     }
 }
 
-/// What steps that overlap come to together.
+/// Figures of overlapping steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Whole {
-    /// On the simulated links.
+    /// Simulated time.
     pub time: Time,
-    /// The most bytes that one device holds at once.
+    /// Peak memory of a device.
     pub peak: Bytes,
 }
 
-/// In which order steps and pieces are listed. Links and engines serve in this order.
+/// Order of steps and pieces, which is the service order of links and engines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Order {
-    /// That of the plan, all pieces of a step together.
+    /// Plan order, all pieces of a step together.
     #[default]
     Program,
-    /// What is ready first, and of that what most depends on.
+    /// Ready items first, by critical path.
     Ready,
 }
 
-/// A run that is done in pieces.
+/// A split run.
 #[derive(Clone, Debug)]
 pub struct Pipeline {
-    /// Its steps, in the plan with its bodies done once.
+    /// Its steps, in the plan with bodies done once.
     pub steps: BTreeMap<StepId, Piece>,
-    /// The dim that is cut, as its first step has it.
+    /// The split dim, as in its first step.
     pub dim: DimId,
-    /// How many pieces.
+    /// Number of pieces.
     pub pieces: u64,
-    /// In how many shards, each cut alike, the dim is at the most.
+    /// Largest number of shards of the dim per device.
     shards: u64,
 }
 
 impl Pipeline {
-    /// How many shards of the cut dim a device has of an array of this layout.
+    /// Number of shards of the split dim per device, for an array in this layout.
     pub(super) fn shards_of(&self, layout: &Layout, dim: usize, plan: &Plan) -> u64 {
         self.shards / layout.sharding.dims[dim].group_size(&plan.program.mesh)
     }
 }
 
-/// What one piece of a step is.
+/// A piece of a step.
 #[derive(Clone, Debug)]
 pub struct Piece {
-    /// Where its operands and its result are cut.
+    /// Splits of its operands and its result.
     pub cut: Cut,
-    /// How a collective becomes operations, and what these come to.
+    /// Recipe and usage of a collective.
     pub moved: Option<(Arc<Chosen>, StepUsage)>,
 }
 
-/// Which dim of each array of a step is cut.
+/// The split dim of each array of a step.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cut {
-    /// By operand; none where each piece takes the whole.
+    /// By operand; `None` if each piece reads the whole.
     pub operands: Vec<Option<usize>>,
-    /// Of the result; none where the pieces add up to it.
+    /// Of the result; `None` if the pieces add up.
     pub result: Option<usize>,
 }
 
-/// Steps that can be done in pieces together.
+/// Steps that can be split together.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Run {
-    /// Where each of them is cut.
+    /// The split of each step.
     cuts: BTreeMap<StepId, Cut>,
     dim: DimId,
 }
 
-/// The operator by which the pieces of a step add up where the dim that is cut is combined.
+/// The operator that combines the pieces of a step if the split dim is reduced.
 pub(super) fn adds_by(step: &Step) -> Option<Operator> {
     match &step.op {
         StepOp::Product { .. } => Some(Operator::Sum),
@@ -130,7 +129,7 @@ pub(super) fn adds_by(step: &Step) -> Option<Operator> {
     }
 }
 
-/// Where a step is cut along one of its indices; the dims of a collective are its indices.
+/// The split of a step along one of its indices; the indices of a collective are its dims.
 fn cut(step: &Step, operands: usize, index: Index) -> Option<Cut> {
     let place = usize::from(index);
     let found = match &step.op {
@@ -151,7 +150,7 @@ fn cut(step: &Step, operands: usize, index: Index) -> Option<Cut> {
     (adds_up && !is_along && found.operands.iter().any(Option::is_some)).then_some(found)
 }
 
-/// The index of a step that stands at a dim of its result, or of one of its operands.
+/// The index of a step at a dim of its result or of an operand.
 fn index_at(step: &Step, operand: Option<usize>, dim: usize) -> Option<Index> {
     match &step.op {
         StepOp::Input | StepOp::Carry => None,
@@ -175,7 +174,7 @@ fn indices(step: &Step) -> Vec<Index> {
 /// A step and one of its indices.
 type Seed = (StepId, Index);
 
-/// Grows runs.
+/// State of growing runs.
 struct Grower<'a> {
     plan: &'a Plan,
     operands: Vec<Vec<StepId>>,
@@ -184,9 +183,9 @@ struct Grower<'a> {
     kernel: BTreeMap<StepId, &'a Vec<StepId>>,
 }
 
-/// All runs that no step can be added to, the longest first. Those in which nothing is sent are left out.
+/// All maximal runs that communicate, the longest first.
 ///
-/// - `plan`: with its bodies done once.
+/// - `plan`: with bodies done once.
 pub fn runs(plan: &Plan) -> Vec<Run> {
     let operands: Vec<Vec<StepId>> = plan.ids().map(|id| plan.operands(id)).collect();
     let mut users = vec![Vec::new(); operands.len()];
@@ -221,7 +220,7 @@ pub fn runs(plan: &Plan) -> Vec<Run> {
 }
 
 impl Grower<'_> {
-    /// The run that is cut where the seed is.
+    /// The maximal run that contains the seed.
     fn grow(&self, (id, index): Seed) -> Option<Run> {
         let mut cuts = BTreeMap::new();
         let mut refused: BTreeSet<Seed> = BTreeSet::new();
@@ -243,14 +242,14 @@ impl Grower<'_> {
         Some(Run { cuts, dim })
     }
 
-    /// The dim that a step is cut along.
+    /// The dim along which a step is split.
     fn dim(&self, id: StepId, cut: &Cut) -> Option<DimId> {
         let of = |id: StepId, place: usize| self.plan.step(id).layout.dims.get(place).map(|dim| dim.id);
         let operand = cut.operands.iter().zip(&self.operands[id.index()]).find_map(|(place, id)| of(*id, (*place)?));
         operand.or_else(|| of(id, cut.result?))
     }
 
-    /// What the operands and the users of a step that is cut would be cut along.
+    /// The splits that a split step implies for its operands and users.
     fn neighbours(&self, id: StepId, cut: &Cut) -> Vec<Seed> {
         let plan = self.plan;
         let operands = self.operands[id.index()].iter().zip(&cut.operands);
@@ -262,7 +261,7 @@ impl Grower<'_> {
         before.chain(after).collect()
     }
 
-    /// The kernel of a step, all of it cut so that it fits what is cut already.
+    /// The kernel of a step, all of it split consistently; `None` on conflict.
     fn joined(&self, cuts: &BTreeMap<StepId, Cut>, (id, index): Seed) -> Option<Vec<(StepId, Cut)>> {
         let alone = vec![id];
         let members = self.kernel.get(&id).copied().unwrap_or(&alone);
@@ -298,7 +297,7 @@ impl Run {
         self.cuts.keys().copied()
     }
 
-    /// All that its time depends on, whichever steps it has.
+    /// A key of everything that determines its time.
     pub fn shape(&self, plan: &Plan) -> String {
         let place = |id: StepId| self.cuts.keys().position(|known| *known == id);
         let of = |(id, cut): (&StepId, &Cut)| {
@@ -312,7 +311,8 @@ impl Run {
         self.cuts.iter().map(of).join("\n")
     }
 
-    /// Whether it can be cut beside runs that are: what both have is computed, and each cuts another dim of it.
+    /// Whether it can be split in addition to others: shared steps are computations, and each run splits another dim
+    /// of them.
     pub fn fits(&self, others: &[Pipeline]) -> bool {
         let both = others
             .iter()
@@ -324,8 +324,8 @@ impl Run {
         })
     }
 
-    /// The parts of it from one step to another that send something and in which something else is done, the longest first.
-    /// No part is longer than eight collectives and products behind its first.
+    /// Its sections that both communicate and compute, the longest first. No section has more than eight collectives
+    /// and products after its first.
     pub fn windows(&self, plan: &Plan) -> Vec<Run> {
         let ids: Vec<StepId> = self.steps().collect();
         let is_end = |id: StepId| plan.communicates(id) || matches!(plan.step(id).op, StepOp::Product { .. });
@@ -334,7 +334,7 @@ impl Run {
         for (place, first) in ends.iter().enumerate() {
             let near = ends.iter().enumerate().skip(place + 1).take_while(|(_, last)| *last - first <= MOST_ENDS);
             for (end, last) in near {
-                // Before the first and behind the last, functions may go along.
+                // Functions before the first step and after the last one may be included.
                 let from = place.checked_sub(1).map_or(0, |before| ends[before] + 1);
                 let to = ends.get(end + 1).copied().unwrap_or(ids.len());
                 for (from, to) in [(*first, *last + 1), (from, to)] {
@@ -350,14 +350,15 @@ impl Run {
         found.sorted_by_key(|run| std::cmp::Reverse(run.cuts.len())).collect()
     }
 
-    /// Whether it sends something, has kernels as a whole, and no way leads out of it and back.
+    /// Whether it communicates, contains whole kernels, and is convex.
     fn is_whole(&self, plan: &Plan, kernels: &BTreeMap<StepId, &Vec<StepId>>) -> bool {
         let has = |id: &StepId| self.cuts.contains_key(id);
         let is_split = |id: StepId| kernels.get(&id).is_some_and(|kernel| !kernel.iter().all(has));
         if !self.steps().any(|id| plan.communicates(id)) || self.steps().any(is_split) {
             return false;
         }
-        // Steps are in an order in which operands come first: what is before the first or behind the last is on no way back.
+        // Steps are in topological order, so steps before the first or after the last one are on no path within the
+        // run.
         let ends = self.steps().next().zip(self.steps().last());
         let between = ends.map_or(0..0, |(first, last)| first.index()..last.index() + 1);
         let mut behind: BTreeSet<StepId> = BTreeSet::new();
@@ -376,7 +377,7 @@ impl Run {
         true
     }
 
-    /// The run cut into this number of pieces; `None` where pieces would differ in size, or a collective has no recipe.
+    /// Splits the run into this number of pieces; `None` if pieces would differ in size, or a collective has no recipe.
     ///
     /// - `tuner`: on the mesh of the plan.
     pub fn in_pieces(&self, plan: &Plan, pieces: u64, tuner: &Tuner<'_>) -> Option<Pipeline> {
@@ -390,7 +391,7 @@ impl Run {
                 let Some(dim) = dim else { continue };
                 let layout = &plan.step(array).layout;
                 let of = layout.dims.get(dim)?;
-                // What is padding differs from piece to piece.
+                // Pieces differ in their padding.
                 if plan.program.dims.size(of.id) != of.size || *length.get_or_insert(of.size) != of.size {
                     return None;
                 }

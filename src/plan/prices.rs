@@ -1,4 +1,4 @@
-//! Costs of which some are only known as bounds, until they are asked for.
+//! Costs that are partly known as lower bounds only, until they are requested.
 
 use super::{Cost, Costs, Limit, LocalWork, Objective};
 use crate::collective::Collective;
@@ -10,33 +10,33 @@ use crate::units::{Bytes, Time};
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
 
-/// Longer than any plan; a few of them can still be added.
+/// Longer than any plan; a few of these can be added without overflow.
 const NEVER: Cost =
     Cost { time: Time::from_ticks(u128::MAX / 1024), received: Bytes(u64::MAX / 1024), limit: Limit::Bandwidth };
 
-/// Costs of which some are only known as bounds.
+/// Costs that are partly known as lower bounds only.
 pub(super) struct Prices<'a> {
     costs: &'a dyn Costs,
-    /// Whether every price is found at once.
+    /// Whether every price is computed immediately.
     is_eager: bool,
-    /// Whether what is not known takes longer than anything.
+    /// Whether unknown prices are treated as infinite.
     only_known: bool,
-    /// By the layout before it: what has been found.
+    /// Known prices, by operand layout.
     learned: RefCell<FxHashMap<Layout, FxHashMap<Collective, Cost>>>,
 }
 
 impl<'a> Prices<'a> {
-    /// - `is_eager`: whether every price is found at once.
+    /// - `is_eager`: whether every price is computed immediately.
     pub(super) fn new(costs: &'a dyn Costs, is_eager: bool) -> Prices<'a> {
         Prices { costs, is_eager, only_known: false, learned: RefCell::default() }
     }
 
-    /// The same, where what is not known takes longer than anything.
+    /// A variant in which unknown prices are infinite.
     pub(super) fn only_known(&self) -> Prices<'a> {
         Prices { only_known: true, learned: RefCell::new(self.learned.borrow().clone()), ..*self }
     }
 
-    /// Finds what a collective costs.
+    /// Computes the price of a collective.
     pub(super) fn learn(&self, collective: &Collective, from: &Layout) -> Cost {
         let cost = self.costs.collective(collective, from);
         self.learned.borrow_mut().entry(from.clone()).or_default().insert(collective.clone(), cost);

@@ -1,4 +1,4 @@
-//! A plan as text: `%2 A[I, J] = AllGather_X %0 : A[I, J_X] -> A[I, J]`.
+//! The text form of a plan: `%2 A[I, J] = AllGather_X %0 : A[I, J_X] -> A[I, J]`.
 
 use super::{Plan, StepId, StepOp};
 use crate::collective::Collective;
@@ -7,21 +7,21 @@ use crate::mesh::Mesh;
 use itertools::Itertools;
 use std::fmt;
 
-/// A collective as it stands in the book: `AllGather_X`, `ReduceScatter_{X,K}`.
+/// Formats a collective as in the book: `AllGather_X`, `ReduceScatter_{X,K}`.
 pub fn collective_name(collective: &Collective, from: &Layout, mesh: &Mesh, dims: &Dims) -> String {
     collective.name(&from.sharding, mesh, |dim| dims.name(from.dims[dim].id))
 }
 
 impl Plan {
-    /// The array of a step with its layout: `A[I_X, J]`.
+    /// Formats the array of a step with its layout: `A[I_X, J]`.
     pub fn array(&self, id: StepId) -> String {
         let step = self.step(id);
         let program = &self.program;
         format!("{}{}", program.name(step.value), step.layout.brackets(&program.mesh, &program.dims))
     }
 
-    /// How a step is done: the methods of a collective, `meet_in_middle_ring`; `fused` for what runs in the kernel of a step
-    /// before it; nothing where there is nothing to say.
+    /// The methods of a collective, such as `meet_in_middle_ring`; `fused` for a step in the kernel of an earlier
+    /// one; empty for other steps.
     pub fn how(&self, id: StepId) -> &str {
         match &self.step(id).recipe {
             Some(Ok(chosen)) => &chosen.methods,
@@ -31,7 +31,7 @@ impl Plan {
         }
     }
 
-    /// What a step does, in the book's words: `AllGather_X`, `product ab,bc->ac`, `relu`.
+    /// The operation of a step: `AllGather_X`, `product ab,bc->ac`, `relu`.
     pub fn op_name(&self, id: StepId) -> String {
         match &self.step(id).op {
             StepOp::Input => "input".to_owned(),

@@ -1,6 +1,6 @@
 //! Resharding as a shortest path: shardings of one array are nodes, collectives and free slices are edges.
 //!
-//! The graph of an array type is discovered while it is walked and kept, so that a move is priced once.
+//! The graph of an array type is generated lazily and kept, so each move is priced once.
 
 use super::budget::{Budget, MoveBudget};
 use super::few;
@@ -18,7 +18,7 @@ use std::collections::BinaryHeap;
 use std::ops::Add;
 use std::rc::Rc;
 
-/// What plans are compared by: first by the objective, then by its tie breaker, then by the number of steps.
+/// The order of plans: by the objective, then by its tie breaker, then by the number of steps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Score {
     first: u128,
@@ -37,22 +37,22 @@ impl Score {
 }
 
 impl Score {
-    /// The figure that plans are chosen by.
+    /// The objective.
     pub(super) fn first(self) -> u128 {
         self.first
     }
 
-    /// With something added to the figure that plans are chosen by.
-    pub(super) fn with_toll(self, toll: u128) -> Score {
-        Score { first: self.first.saturating_add(toll), ..self }
+    /// Adds a penalty to the objective.
+    pub(super) fn with_penalty(self, penalty: u128) -> Score {
+        Score { first: self.first.saturating_add(penalty), ..self }
     }
 
-    /// Of what belongs to another step.
+    /// The same score without its step count.
     pub(super) fn of_no_step(self) -> Score {
         Score { steps: 0, ..self }
     }
 
-    /// What it is more than another one.
+    /// Difference of scores.
     pub(super) fn beyond(self, other: Score) -> Score {
         Score {
             first: self.first.saturating_sub(other.first),
@@ -61,7 +61,7 @@ impl Score {
         }
     }
 
-    /// Of something that is done several times.
+    /// Score of a repeated step.
     pub(super) fn times(self, times: u64) -> Score {
         if times == 1 {
             return self;
@@ -70,7 +70,7 @@ impl Score {
         Score { first: self.first.saturating_mul(times), second: self.second.saturating_mul(times), ..self }
     }
 
-    /// One of so many parts, which add up to the whole; none of a larger score is less.
+    /// One share of `n`; the shares add up to the whole, and a larger score has no smaller shares.
     pub(super) fn part(self, parts: u32, place: usize) -> Score {
         let of = u128::from(parts.max(1));
         let part = |whole: u128| whole.saturating_add(place as u128 % of) / of;
@@ -99,72 +99,71 @@ struct Edge {
     collective: Rc<Collective>,
     score: Score,
     time: Time,
-    /// Bytes of a device before it and after it, together.
+    /// Bytes of a device before and after it, together.
     held: u64,
 }
 
-/// What plans are looked for.
+/// Options of the search.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SearchOptions {
-    /// What may be done where no move is written.
+    /// Moves that are allowed where no move is written.
     pub(super) allowed: Allowed,
-    /// Plans that score more, by the first of the figures of a score, are of no interest.
+    /// Limit on the objective; plans above it are discarded.
     pub(super) most: u128,
-    /// The bytes that a device may hold for one step: what it takes and what it makes.
-    pub(super) held: u64,
-    /// Whether a step is taken to hold more than it need, so that what is found is within its memory sooner.
+    /// Limit on the memory of a device for one step: operands and result.
+    pub(super) memory_limit: u64,
+    /// Whether the memory of a step is overestimated, so that plans fit sooner.
     pub(super) cautious: bool,
-    /// The operations of a device in all of the program.
+    /// Limit on the operations of a device in the whole program.
     pub(super) flops: u128,
-    /// Whether the ways in which products could have been done are told.
+    /// Whether the alternatives of products are kept.
     pub(super) alternatives: bool,
-    /// How much may be looked at.
+    /// Limits on the effort.
     pub(super) budget: Budget,
-    /// What so many operations cost beside their time, of the first of the figures of a score.
-    pub(super) toll: (u128, u128),
-    /// The price of a byte of an input whose layout is left to the compiler, as a fraction, in the first of the figures of a
-    /// score.
+    /// Penalty per number of operations, added to the objective.
+    pub(super) penalty: (u128, u128),
+    /// Price of a byte of an input with layout holes, as a fraction, added to the objective.
     pub(super) rent: (u128, u128),
 }
 
 impl SearchOptions {
-    /// All plans in which this is allowed.
+    /// Options that allow these moves and limit nothing else.
     pub(super) fn new(allowed: Allowed) -> SearchOptions {
-        let (most, held, flops) = (u128::MAX, u64::MAX, u128::MAX);
+        let (most, memory_limit, flops) = (u128::MAX, u64::MAX, u128::MAX);
         SearchOptions {
             allowed,
             most,
-            held,
+            memory_limit,
             cautious: false,
             flops,
             alternatives: false,
             budget: Budget::default(),
-            toll: (0, 1),
+            penalty: (0, 1),
             rent: (0, 1),
         }
     }
 }
 
-/// Which moves there are, and what they cost.
+/// Allowed moves and their prices.
 pub(super) struct Pricing<'a> {
-    /// How often each is done.
+    /// Number of repetitions.
     pub(super) times: u64,
-    pub(super) terms: SearchOptions,
+    pub(super) options: SearchOptions,
     pub(super) mesh: &'a Mesh,
     pub(super) costs: &'a dyn Costs,
 }
 
 impl Pricing<'_> {
     fn allows(&self, edge: &Edge) -> bool {
-        let kind = match self.terms.allowed {
+        let kind = match self.options.allowed {
             Allowed::Moves => true,
             Allowed::Slices => !edge.collective.kind().sends(),
         };
-        kind && edge.held <= self.terms.held
+        kind && edge.held <= self.options.memory_limit
     }
 }
 
-/// The shardings of one array type that have been met, and the moves between them.
+/// The generated shardings of one array type, and the moves between them.
 pub(super) struct Space {
     dtype: DType,
     dims: Vec<Dim>,
@@ -173,42 +172,42 @@ pub(super) struct Space {
     shardings: Vec<Sharding>,
     nodes: FxHashMap<Sharding, Node>,
     edges: Vec<Option<Vec<Edge>>>,
-    /// The layouts that are written for arrays of this type.
+    /// Layouts written for arrays of this type.
     written: Vec<Sharding>,
-    /// Of all array types.
+    /// Counters shared by all array types.
     budget: MoveBudget,
-    /// How many moves have been looked at, in all searches.
+    /// Number of moves examined in all searches.
     pub(super) work: u64,
 }
 
-/// The cheapest way to each node, from some sources.
+/// The cheapest path to each node, from some sources.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Distances<Origin> {
-    /// By node; none where it was not reached.
+    /// By node; `None` if unreachable.
     reached: Vec<Option<(Score, Back<Origin>)>>,
 }
 
-/// How a node was reached.
+/// How a node is reached.
 #[derive(Clone, Debug)]
 pub(super) enum Back<Origin> {
-    /// It was a source.
+    /// It is a source.
     Source(Origin),
-    /// By a move from another node, the one at this place of those out of it.
+    /// By the move with this index out of another node.
     Move(Node, usize),
 }
 
 impl<Origin> Distances<Origin> {
-    /// The least score of a node and how it is reached.
+    /// The lowest score of a node, and how it is reached.
     pub(super) fn get(&self, node: Node) -> Option<&(Score, Back<Origin>)> {
         self.reached.get(node)?.as_ref()
     }
 
-    /// Whether nothing was reached.
+    /// Whether no node is reachable.
     pub(super) fn is_empty(&self) -> bool {
         self.reached().next().is_none()
     }
 
-    /// The nodes that were sources and are reached no better.
+    /// The sources that are not reached more cheaply.
     pub(super) fn sources(&self) -> impl Iterator<Item = (Node, Score)> {
         let sources = self.reached().filter(|(_, (_, back))| matches!(back, Back::Source(_)));
         sources.map(|(node, (score, _))| (node, *score))
@@ -224,7 +223,7 @@ impl<Origin> Distances<Origin> {
         self.start(node) == Some(source)
     }
 
-    /// The source, as a node, from which a node is reached.
+    /// The source from which a node is reached, as a node.
     pub(super) fn start(&self, mut node: Node) -> Option<Node> {
         loop {
             match &self.get(node)?.1 {
@@ -255,12 +254,12 @@ impl Space {
         Space { dtype, dims, axes, shardings, nodes, edges, written, budget, work: 0 }
     }
 
-    /// Takes note of a layout that is written.
+    /// Registers a written layout.
     pub(super) fn write(&mut self, sharding: &Sharding) {
         self.written.push(sharding.clone());
     }
 
-    /// The node of a sharding.
+    /// The node of a sharding, created if necessary.
     pub(super) fn node(&mut self, sharding: &Sharding) -> Node {
         if let Some(node) = self.nodes.get(sharding) {
             return *node;
@@ -272,7 +271,7 @@ impl Space {
         node
     }
 
-    /// The node of a sharding that has been met.
+    /// The node of a known sharding.
     pub(super) fn known(&self, sharding: &Sharding) -> Option<Node> {
         self.nodes.get(sharding).copied()
     }
@@ -285,18 +284,18 @@ impl Space {
         Layout { dtype: self.dtype, dims: self.dims.clone(), sharding: self.shardings[node].clone() }
     }
 
-    /// Bytes of the block of one device.
+    /// Bytes of one shard.
     pub(super) fn bytes(&self, node: Node, mesh: &Mesh) -> u64 {
         self.shardings[node].local_bytes(self.dtype, &self.dims, mesh).0
     }
 
-    /// The move at a place of those out of a node that has been walked on from, and its time.
+    /// The move with an index out of an expanded node, and its time.
     pub(super) fn edge(&self, from: Node, place: usize) -> Option<(&Rc<Collective>, Time)> {
         let edge = self.edges[from].as_ref()?.get(place)?;
         Some((&edge.collective, edge.time))
     }
 
-    /// The moves from a source to a node, in order, each with where it starts and its time.
+    /// The moves from a source to a node, in order, each with its start and its time.
     pub(super) fn way<Origin>(
         &self,
         ways: &Distances<Origin>,
@@ -313,7 +312,7 @@ impl Space {
         Some(moves)
     }
 
-    /// The cheapest way from any of the sources to every sharding; with a target, only until that is settled.
+    /// Shortest paths from the sources to every sharding; with a target, only until it is reached.
     pub(super) fn distances<Origin: Clone>(
         &mut self,
         sources: impl IntoIterator<Item = (Node, Score, Origin)>,
@@ -330,7 +329,7 @@ impl Space {
         }
         let mut settled = vec![false; self.shardings.len()];
         while let Some(Reverse((score, node))) = heap.pop() {
-            if score.first > pricing.terms.most {
+            if score.first > pricing.options.most {
                 break;
             }
             if std::mem::replace(&mut settled[node], true) {
@@ -352,7 +351,7 @@ impl Space {
                 }
             }
         }
-        let within = |(score, _): &(Score, _)| score.first <= pricing.terms.most;
+        let within = |(score, _): &(Score, _)| score.first <= pricing.options.most;
         reached.iter_mut().for_each(|entry| *entry = entry.take().filter(within));
         Distances { reached }
     }
@@ -381,7 +380,7 @@ impl Space {
         self.edges[node] = Some(edges);
     }
 
-    /// The moves that can be applied, priced; `None` if the time for all moves ends meanwhile.
+    /// The applicable moves with prices; `None` if the time limit passes.
     fn edges_of(
         &mut self,
         moves: Vec<Collective>,
@@ -401,9 +400,9 @@ impl Space {
                 return None;
             }
             let (time, score) = priced(&collective, from, costs);
-            // A slice lies in what it is of.
+            // A slice shares the memory of its operand.
             let made = if collective.kind().sends() { to.local_bytes(self.dtype, &self.dims, mesh).0 } else { 0 };
-            // With its messages, where these have been counted.
+            // Includes the memory of messages, if it has been counted.
             let known = costs.tuner().and_then(|tuner| tuner.known_working(&collective, from));
             let least = before.saturating_add(made);
             let held = known.map_or(least, |working| working.with_operands(before));
@@ -412,7 +411,7 @@ impl Space {
         Some(edges)
     }
 
-    /// Takes in what a move costs by now, if it is one of this array type that has been met.
+    /// Updates the price of a move, if it belongs to this array type.
     pub(super) fn reprice(&mut self, collective: &Collective, from: &Layout, costs: &dyn Costs) {
         if (self.dtype, &self.dims) != (from.dtype, &from.dims) {
             return;
@@ -429,16 +428,15 @@ fn priced(collective: &Collective, from: &Layout, costs: &dyn Costs) -> (Time, S
     (cost.time, Score::new(costs.objective(), cost, 0))
 }
 
-/// Above this many axes that go to a dim at once, they are tried in their own order and in that of the mesh only.
+/// Above this number of axes that move to a dim at once, only their own order and mesh order are tried.
 const MOST_ORDERED: usize = 6;
 
-/// More permutes than these out of one sharding are not looked at: there are n! of a dim over n axes of one size.
+/// Limit on the permutes out of one sharding; a dim over n axes of one size has n! of them.
 const MOST_PERMUTES: usize = 6_000;
-/// After so many moves the clock is looked at.
+/// Number of moves between checks of the time limit.
 const MOVES_PER_LOOK: usize = 64;
 
-/// The moves out of a sharding; `None` if they are too many. Some of them cannot be applied; the caller asks
-/// [`Collective::apply`].
+/// The moves out of a sharding; `None` if there are too many. Some do not apply; the caller uses [`Collective::apply`].
 fn moves(from: &Sharding, dims: &[Dim], all: AxisSet, mesh: &Mesh) -> Option<Vec<Collective>> {
     let mut moves = Vec::new();
     moves.extend(permutes(from, all, mesh)?.map(|to| Collective::Permute { to }));
@@ -462,7 +460,7 @@ fn moves(from: &Sharding, dims: &[Dim], all: AxisSet, mesh: &Mesh) -> Option<Vec
     Some(moves)
 }
 
-/// The lists in which some axes can be appended to a dim.
+/// The orders in which some axes can be appended to a dim.
 fn orders(axes: Axes) -> Vec<Axes> {
     if axes.len() == 1 {
         return vec![axes];
@@ -473,10 +471,10 @@ fn orders(axes: Axes) -> Vec<Axes> {
     axes.iter().permutations(axes.len()).map(|order| order.into_iter().collect()).collect()
 }
 
-/// Above this many ways to spread the axes of a sum over the dims, all of them go to one dim.
+/// Above this number of ways to spread the axes of a sum over the dims, all of them go to one dim.
 const MOST_SPREAD: usize = 4096;
 
-/// The ways in which some axes can be appended to the dims of an array of this rank: each to one, in all orders.
+/// The ways to append some axes to the dims of an array of this rank, in all orders.
 fn spreads(axes: AxisSet, rank: usize) -> Vec<Vec<Axes>> {
     let count = (rank..rank + axes.len()).try_fold(1usize, |count, places| count.checked_mul(places));
     if count.is_none_or(|count| count > MOST_SPREAD) {
@@ -508,8 +506,8 @@ fn suffixes(axes: Axes) -> impl Iterator<Item = Axes> {
     (0..list.len()).map(move |start| list[start..].iter().copied().collect())
 }
 
-/// The shardings with the same extents on every device: the axes of the dims change places, with each other or with
-/// axes that hold replicas. `None` if they are too many.
+/// The shardings with the same local extents: axes of the dims are exchanged with each other or with axes of replicas.
+/// `None` if there are too many.
 fn permutes(from: &Sharding, all: AxisSet, mesh: &Mesh) -> Option<impl Iterator<Item = Sharding>> {
     let free = all.without(from.open);
     let sizes: Vec<u64> = from.dims.iter().map(|axes| axes.group_size(mesh)).collect();
@@ -532,7 +530,7 @@ fn permutes(from: &Sharding, all: AxisSet, mesh: &Mesh) -> Option<impl Iterator<
     Some(found.into_iter().map(move |(dims, _)| Sharding { dims, open, operator }))
 }
 
-/// The ordered lists of axes whose sizes multiply to `size`; `None` if they are too many.
+/// The ordered lists of axes whose sizes multiply to `size`; `None` if there are too many.
 fn lists_of_size(axes: AxisSet, size: u64, mesh: &Mesh) -> Option<Vec<Axes>> {
     if size == 1 {
         return Some(vec![Axes::NONE]);

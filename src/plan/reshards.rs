@@ -1,9 +1,9 @@
-//! Chains of moves as one: from where a chain starts to where it ends, by the best ways on the links there are.
+//! Replacement of chains of moves by routed moves.
 //!
-//! The search knows collectives, one after the other. What a chain of them brings where can be brought there at once; the
-//! links are then less busy, as no piece goes a long way round. So each chain of a plan is tried as one move.
+//! The search uses sequences of collectives. Sending the data of a chain directly loads the links less, since no
+//! piece takes a detour. So each chain of a plan is tried as one move.
 
-use super::{Plan, Step, StepId, StepOp, Stop};
+use super::{Cost, Plan, Step, StepId, StepOp, Stop};
 use crate::collective::{Collective, CollectiveKind};
 use crate::operator::Operator;
 use crate::program::{Definition, ExpectationKind};
@@ -17,9 +17,9 @@ use std::collections::BTreeMap;
 type Chain = Vec<StepId>;
 
 impl Plan {
-    /// The plan with each chain of moves as one, where that takes less time on the clock; `None` where nothing does.
+    /// Replaces each chain of moves by one move where that is faster on the clock; `None` if it never is.
     ///
-    /// What a statement writes, or asks a method for, stays as it is.
+    /// Moves that a statement writes, or whose method it prescribes, are kept.
     ///
     /// - `self`: with recipes.
     pub fn with_reshards(&self, tuner: &Tuner<'_>) -> Option<Plan> {
@@ -32,7 +32,7 @@ impl Plan {
         (!replaced.is_empty()).then(|| self.clone().replacing(&replaced))
     }
 
-    /// The chains of moves of one value for one user, as long as they go; a gather alone is none.
+    /// The maximal chains of moves of one value for one user; a single gather is not a chain.
     fn chains(&self) -> Vec<Chain> {
         let mut chains: Vec<Chain> = Vec::new();
         let mut taken = vec![false; self.steps.node_count()];
@@ -56,7 +56,7 @@ impl Plan {
         chains
     }
 
-    /// Whether a step only moves blocks, and the program does not say how.
+    /// Whether a step only moves blocks, with no method prescribed.
     fn moves(&self, id: StepId) -> bool {
         let step = self.step(id);
         let StepOp::Collective(collective) = &step.op else { return false };
@@ -68,7 +68,7 @@ impl Plan {
         kinds.contains(&collective.kind()) && !is_asked && step.layout.sharding.operator != Operator::Root
     }
 
-    /// Whether a statement is expected to be done by certain collectives.
+    /// Whether the program expects certain collectives of a statement.
     fn names_its_collectives(&self, statement: Span) -> bool {
         let within = |span: &Span| span.start <= statement.start && statement.end <= span.end;
         self.program.expectations.iter().any(|expectation| match &expectation.kind {
@@ -97,7 +97,7 @@ impl Plan {
         users.next().is_none().then_some(first)
     }
 
-    /// A chain as one step, if that takes less time.
+    /// A chain as one step, if that is faster.
     fn reshard(&self, chain: &Chain, tuner: &Tuner<'_>) -> Option<Step> {
         let (first, last) = (chain[0], self.step(chain[chain.len() - 1]));
         let from = &self.step(self.operands(first)[0]).layout;
@@ -114,18 +114,19 @@ impl Plan {
             return None;
         }
         let usage = tuner.usage(&collective, from, None, chosen);
-        let mut cost = last.cost;
-        cost.time = time;
+        // The limit is that of the longest step of the chain.
+        let longest = chain.iter().map(|id| self.step(*id).cost).max_by_key(|cost| cost.time);
+        let cost = Cost { time, ..longest.unwrap_or(last.cost) };
         Some(Step { op: StepOp::Collective(collective), cost, usage, recipe: Some(recipe), ..last.clone() })
     }
 
-    /// The plan in which the last step of each of these chains does all of it.
+    /// The plan in which the last step of each of these chains replaces the chain.
     fn replacing(mut self, replaced: &BTreeMap<StepId, (Chain, Step)>) -> Plan {
         let mut left_out = vec![false; self.steps.node_count()];
         for (chain, _) in replaced.values() {
             chain[..chain.len() - 1].iter().for_each(|id| left_out[id.index()] = true);
         }
-        // The search knows chains alone, so that what it has bounded is bounded no more.
+        // The search covers only chains of collectives, so its bound does not hold here.
         self.lower_bound = Time::ZERO;
         self.stop = Stop::Reshards;
         let order: Vec<StepId> = self.ids().filter(|id| !left_out[id.index()]).collect();

@@ -1,7 +1,7 @@
-//! Programs that compute the same, where what is written is not the cheapest.
+//! Equivalent programs, if they give a cheaper plan.
 //!
-//! A program is planned as it is written, and then with one rewriting after the other (`program/rewrite`); each that makes
-//! the plan cheaper stays. Bounds are those of the program that is left.
+//! A program is planned as written, and then with one rewrite after the other (`program/rewrite`); each improvement is
+//! kept. Bounds refer to the final program.
 
 use super::reshard::SearchOptions;
 use super::score::score;
@@ -11,39 +11,39 @@ use crate::program::{Program, Rewritten, ValueId, Wanted};
 use crate::span::Span;
 use crate::units::{Bytes, Time};
 
-/// A rewriting has to save this part of what the plan takes.
+/// Smallest relative saving of a rewrite.
 const LEAST_SAVING: u128 = 100;
-/// At most this many rewritten programs are planned.
+/// Limit on the rewritten programs that are planned.
 const MOST_TRIED: usize = 32;
-/// The most values in all rewritten programs together: of a large program fewer are planned.
+/// Limit on the values of all rewritten programs together; it reduces the number for large programs.
 const MOST_VALUES: usize = 4_000;
 
-/// What is computed otherwise than it is written.
+/// A rewrite that the plan uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rewriting {
-    /// What and how, with names and expressions quoted.
-    pub told: String,
-    /// All steps one after the other, before it and with it.
+    /// Description, with names and expressions quoted.
+    pub summary: String,
+    /// Time of all steps in sequence, before and after.
     pub time: [Time; 2],
-    /// What the device receives that receives most, before it and with it.
+    /// Bytes received by the device that receives the most, before and after.
     pub received: [Bytes; 2],
 }
 
-/// Plans a program with `solve`, rewritten where that makes it cheaper.
+/// Plans a program with `solve`, rewritten where that is cheaper.
 ///
 /// # Errors
-/// If there is no plan.
+/// If planning fails.
 pub(super) fn plan(
     program: &Program,
     objective: Objective,
-    terms: SearchOptions,
+    options: SearchOptions,
     solve: impl Fn(&Program, SearchOptions) -> Result<Plan, PlanError>,
 ) -> Result<Plan, PlanError> {
-    let plan = solve(program, terms)?;
+    let plan = solve(program, options)?;
     if program.expects_collectives() {
         return Ok(plan);
     }
-    let mut best = Best { program: program.clone(), plan, objective, terms, tried: 0 };
+    let mut best = Best { program: program.clone(), plan, objective, options, tried: 0 };
     if !best.takes(best.program.with_equals_merged(false), &solve) {
         best.takes(best.program.with_equals_merged(true), &solve);
     }
@@ -66,12 +66,12 @@ struct Best {
     program: Program,
     plan: Plan,
     objective: Objective,
-    terms: SearchOptions,
+    options: SearchOptions,
     tried: usize,
 }
 
 impl Best {
-    /// Plans some programs that compute the same, and keeps the cheapest if it is cheaper than the best so far.
+    /// Plans some equivalent programs and keeps the cheapest one, if it beats the best so far.
     fn takes(
         &mut self,
         others: impl IntoIterator<Item = Rewritten>,
@@ -79,9 +79,9 @@ impl Best {
     ) -> bool {
         let before = self.plan.clone();
         let mut taken = false;
-        for Rewritten { program, told } in others {
+        for Rewritten { program, summary } in others {
             let most_tried = MOST_TRIED.min(MOST_VALUES / program.values.len().max(1));
-            if self.tried >= most_tried || self.terms.budget.is_over() {
+            if self.tried >= most_tried || self.options.budget.is_over() {
                 break;
             }
             self.tried += 1;
@@ -92,9 +92,9 @@ impl Best {
                 still_over < over || still_over == over && figure < most
             };
             let solved = |program: &Program| {
-                solve(program, SearchOptions { most, ..self.terms }).ok().filter(|found| is_better(found))
+                solve(program, SearchOptions { most, ..self.options }).ok().filter(|found| is_better(found))
             };
-            // Where layouts of inputs are tried one after the other, a rewriting has to be better with those of the best.
+            // If input layouts are tried one by one, a rewrite must also be better with the layouts of the best plan.
             if self.plan.has_tried_layouts() && solved(&self.laid_out(&program)).is_none() {
                 continue;
             }
@@ -102,14 +102,14 @@ impl Best {
                 let [old, new] = [&before, &found].map(Plan::totals);
                 let (time, received) = ([old.time(), new.time()], [old.received(), new.received()]);
                 let mut rewritten = before.rewritten.clone();
-                rewritten.push(Rewriting { told, time, received });
+                rewritten.push(Rewriting { summary, time, received });
                 (self.plan, self.program, taken) = (Plan { rewritten, ..found }, program, true);
             }
         }
         taken
     }
 
-    /// A rewritten program with the layouts of inputs that the best plan has found.
+    /// A rewritten program with the input layouts of the best plan.
     fn laid_out(&self, program: &Program) -> Program {
         let mut program = program.clone();
         for step in &self.plan.filled {
@@ -121,7 +121,7 @@ impl Best {
         program
     }
 
-    /// Whether no two devices do the same in a step.
+    /// Whether no two devices do the same work in a step.
     fn is_spread(&self, id: StepId) -> bool {
         let mesh = &self.plan.program.mesh;
         let operands = self.plan.operands(id).into_iter().map(|operand| self.plan.step(operand).layout.sharding.used());
@@ -129,14 +129,14 @@ impl Best {
         mesh.axis_ids().all(|axis| mesh.size(axis) == 1 || used.contains(axis))
     }
 
-    /// Of the products that several values take, and that are moved or done by several devices alike, the one that takes
-    /// longest to make and to move.
+    /// Among the products with several users that are moved, or computed redundantly, the one whose computation and
+    /// moves take the longest.
     ///
-    /// - `but`: statements that are left out.
+    /// - `but`: excluded statements.
     fn dearest_shared(&self, but: &[Span]) -> Option<ValueId> {
         let plan = &self.plan;
         let spent = |product: &ValueId| {
-            // A plan may number values otherwise, as where a softmax is in parts.
+            // A plan may number values differently, for example if a softmax is split.
             let span = self.program.value(*product).span;
             let own = plan.ids().filter(|id| plan.program.value(plan.step(*id).value).span == span);
             let (moves, made): (Vec<_>, Vec<_>) =

@@ -1,13 +1,13 @@
-//! What plans are compared by.
+//! The objective of the planner.
 
 use super::{Objective, Plan};
 
-/// The figure that a plan is chosen by.
+/// The objective for choosing a plan.
 pub(super) fn figure(plan: &Plan, objective: Objective) -> u128 {
     score(plan, objective).0
 }
 
-/// What a plan is chosen by; of equal ones the one that holds least.
+/// The objective, with memory as a tie breaker.
 pub(super) fn score(plan: &Plan, objective: Objective) -> (u128, u128, u64) {
     let totals = plan.totals();
     let received = u128::from(totals.received().0);

@@ -1,18 +1,18 @@
-//! The search over layouts: for every value, the cheapest way to have it in each sharding.
+//! The search over layouts: for every value, its minimum cost in each sharding.
 //!
-//! Values are taken in program order. A value that is used once and whose layout is free keeps all its shardings
-//! with their least scores, so that its consumer chooses. Every other value is *had* in some shardings, one or more, to
-//! which it is brought once, and from which each of its users goes on. Which these are is decided by `branch.rs`.
+//! Values are processed in program order. A free value with a single user keeps all its shardings with their lowest
+//! scores, and its user chooses. Every other value is *materialised* in one or more shardings, from which each of its
+//! users continues; `branch.rs` decides which.
 //!
-//! A *relaxed* search leaves that open: each user chooses for itself and pays its part of what the choice costs. That is
-//! never more than a plan costs, whatever is decided.
+//! A *relaxed* search leaves this decision open: each user chooses independently and pays its share. Its cost is a
+//! lower bound for all decisions.
 
 use super::assignments::{Assignment, Listed, OpenWay, assignments, listed};
-use super::beside::{Beside, beside};
 use super::budget::MoveBudget;
 use super::fused::Structure;
 use super::layouts::layouts;
 use super::reshard::{Distances, Node, Pricing, Score, SearchOptions, Space};
+use super::resident::{Resident, resident};
 use super::{Allowed, Cost, Costs, LocalWork, Objective, PlanError, layouts};
 use crate::collective::Collective;
 use crate::dtype::DType;
@@ -23,7 +23,8 @@ use crate::layout::{Layout, Sharding};
 use crate::mesh::AxisSet;
 use crate::operator::Operator;
 use crate::passes;
-use crate::program::{Definition, Program, ValueId, Wanted};
+use crate::program::{Carried, Definition, Program, ValueId, Wanted};
+use crate::supply::Supply;
 use crate::units::{Bytes, Time};
 use itertools::Itertools;
 use std::cell::OnceCell;
@@ -31,33 +32,32 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// The shardings in which the operands of a local computation are taken, a node in the space of each.
+/// The shardings of the operands of a local computation, one node in the space of each.
 ///
-/// There are many, so they take no memory of their own: no computation has more than three operands, and no space 2^32
-/// nodes.
+/// There are many of these, so they are stored inline: no computation has more than three operands, and no space has
+/// 2^32 nodes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Origin {
     operands: [u32; 3],
     count: u8,
-    /// A bit for each operand.
+    /// One bit per operand.
     inside: u8,
 }
 
 impl Origin {
-    /// Of what is computed from nothing that has been found.
+    /// A computation without operands.
     pub(super) fn none() -> Origin {
         Origin::default()
     }
 
-    /// Of a value that is moved.
+    /// A moved value.
     fn of(node: Node) -> Origin {
         let mut origin = Origin::none();
         origin.push(node, false);
         origin
     }
 
-    /// - `inside`: whether the operand is taken as it is computed, in one kernel, though there may be a cheaper way to have
-    ///   it.
+    /// - `inside`: whether the operand is fused into the kernel, even if it is available more cheaply.
     fn push(&mut self, node: Node, inside: bool) {
         self.operands[usize::from(self.count)] = u32::try_from(node).expect("a space has fewer nodes");
         self.inside |= u8::from(inside) << self.count;
@@ -69,37 +69,37 @@ impl Origin {
         self.operands[..usize::from(self.count)].iter().map(|node| *node as Node)
     }
 
-    /// The same, and whether each is taken inside of a kernel.
+    /// The nodes of the operands, and whether each is fused.
     fn operands(&self) -> impl Iterator<Item = (Node, bool)> + '_ {
         self.nodes().zip(0..).map(|(node, place)| (node, self.inside >> place & 1 == 1))
     }
 }
 
-/// What the search knows of a value.
+/// The result of the search for a value.
 pub(super) struct Found {
-    /// The ways to make it.
+    /// Ways to compute it.
     pub(super) made: Distances<Origin>,
-    /// The sharding it is made in, if that is settled.
+    /// The sharding in which it is computed, if decided.
     pub(super) settled: Option<Node>,
-    /// The further shardings in which it is had, each with the ways from those before.
+    /// Further shardings in which it is materialised, each with the ways from the previous ones.
     pub(super) shared: Vec<(Node, Distances<Origin>)>,
     /// The sharding in which it leaves the program.
     pub(super) output: Option<Node>,
-    /// So many users share what their choice costs; 1 where each pays for itself.
+    /// Number of users that share the cost of their choice; 1 if each pays for itself.
     parts: u32,
-    /// The ways on from where it is had, once a consumer asked.
+    /// Ways to other shardings, once a user asked.
     onward: OnceCell<Distances<Origin>>,
-    /// The shardings in which it is computed, for those that take it in one kernel.
+    /// The shardings in which it is computed, for users that fuse it.
     fresh: BTreeMap<Node, (Score, Origin)>,
 }
 
 impl Found {
-    /// What a consumer chooses from.
+    /// The ways that a user chooses from.
     pub(super) fn offered(&self) -> &Distances<Origin> {
         self.onward.get().unwrap_or(&self.made)
     }
 
-    /// Whether it is had in a sharding as it was made.
+    /// Whether it is available in a sharding without a move.
     pub(super) fn is_made(&self, node: Node) -> bool {
         match self.settled {
             Some(settled) => settled == node,
@@ -112,88 +112,90 @@ impl Found {
         self.fresh.get(&node).map(|(_, origin)| origin)
     }
 
-    /// Where it is had.
+    /// The shardings in which it is materialised.
     pub(super) fn had(&self) -> impl Iterator<Item = Node> + '_ {
         self.settled.into_iter().chain(self.shared.iter().map(|(node, _)| *node))
     }
 
-    /// Whether what its users choose decides what it costs.
+    /// Whether its cost depends on the choices of its users.
     pub(super) fn is_open(&self) -> bool {
         self.parts > 1
     }
 }
 
-/// Where a value with several users is had.
-#[derive(Clone, Debug, Default)]
+/// The shardings in which a value with several users is materialised.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Places {
-    /// In order; of a value of a free layout the first is the one it is made in.
+    /// In order; for a free value, the first one is where it is computed.
     pub(super) shardings: Vec<Sharding>,
-    /// Whether there are no more.
+    /// Whether the list is complete.
     pub(super) complete: bool,
 }
 
-/// What is decided of the values with several users.
+/// Decisions for the values with several users.
 pub(super) type Settled = BTreeMap<ValueId, Places>;
 
-/// A local computation as an edge between the shardings of its operands and of its result.
+/// A local computation as an edge from the shardings of its operands to that of its result.
 pub(super) struct Way {
     pub(super) operands: Vec<Node>,
     pub(super) result: Node,
-    /// What the computation itself costs.
+    /// Cost of the computation itself.
     pub(super) own: Score,
-    /// The same of a lookup of which the one-hot factor is not made in its kernel.
+    /// Cost of a lookup whose one-hot factor is not computed in its kernel.
     apart: Score,
     /// Bytes of the operands and of the result on a device.
     pub(super) held: u64,
     flops: u128,
-    /// Whether each operand is opened on its way, so that it is there once in the sum.
+    /// Whether each operand is opened before the computation, so that it counts once in the sum.
     opened: [bool; 3],
 }
 
-/// The ways to compute a value, and what they were made for.
+/// The ways to compute a value, and the conditions they were computed for.
 struct Ways {
     open: Vec<AxisSet>,
     list: Rc<Vec<(Way, Assignment)>>,
 }
 
-/// The search and what it has found.
+/// The search and its results.
 pub(super) struct Search<'a> {
     pub(super) program: &'a Program,
     pub(super) costs: &'a dyn Costs,
-    pub(super) terms: SearchOptions,
+    pub(super) options: SearchOptions,
     /// The axes that layouts may have.
     axes: AxisSet,
-    /// Whether products are done as they are pinned.
+    /// Whether pins are respected.
     pub(super) heeds_pins: bool,
-    /// Whether a closed term of an open sum may be opened also where that hardly saves anything.
+    /// Whether closed terms of open sums may be opened even for a small gain.
     pub(super) opens_all: bool,
-    /// One for each array type.
+    /// One space per array type.
     pub(super) spaces: Vec<Space>,
     /// The space of each value.
     space_of: Vec<usize>,
-    /// How the operands of each value meet, once that was asked.
+    /// The einsum of each value, computed on demand.
     einsums: Vec<OnceCell<Rc<Einsum>>>,
-    /// The ways to compute each value, once that was asked.
+    /// The ways to compute each value, computed on demand.
     ways: Vec<Option<Ways>>,
-    /// Who takes each value, as which operand.
+    /// The users of each value, with the operand index.
     users: Vec<Vec<(ValueId, usize)>>,
-    /// How many moves have been made, and may be.
+    /// Moves generated so far, and their limit.
     pub(super) budget: MoveBudget,
-    /// What the products cost at the least that are not needed for a value, if that is of use.
+    /// Lower bound on the operations of the products that a value does not need, if useful.
     others: Vec<u128>,
-    /// What waits beside the steps of each value, if memory is limited.
-    beside: Vec<Beside>,
-    /// What would be one kernel if nothing were moved.
+    /// Memory of inputs that stay resident during the steps of each value, if memory is limited.
+    resident: Vec<Resident>,
+    /// Kernels if nothing were communicated.
     structure: Structure,
-    /// As far as the search has come.
+    /// Carried values that are added to, which may begin as open sums.
+    accumulators: Vec<ValueId>,
+    /// Results so far.
     pub(super) found: Vec<Rc<Found>>,
 }
 
 impl<'a> Search<'a> {
-    /// A search that has not begun.
-    pub(super) fn new(program: &'a Program, costs: &'a dyn Costs, terms: SearchOptions) -> Search<'a> {
+    /// Creates a search.
+    pub(super) fn new(program: &'a Program, costs: &'a dyn Costs, options: SearchOptions) -> Search<'a> {
         let axes = layouts::placed(program);
-        let (mut spaces, budget): (Vec<Space>, MoveBudget) = (Vec::new(), MoveBudget::new(terms.budget));
+        let (mut spaces, budget): (Vec<Space>, MoveBudget) = (Vec::new(), MoveBudget::new(options.budget));
         let mut types = Vec::new();
         let mut space_of = Vec::new();
         for value in &program.values {
@@ -216,17 +218,19 @@ impl<'a> Search<'a> {
             }
         }
         let (einsums, ways) = (vec![OnceCell::new(); count], (0..count).map(|_| None).collect());
-        let (others, found) = (Vec::new(), Vec::new());
+        let (others, accumulators, found) = (Vec::new(), Vec::new(), Vec::new());
         let (heeds_pins, opens_all) = (true, false);
-        let beside = if terms.held < u64::MAX { beside(program, terms.cautious) } else { Vec::new() };
+        let resident = if options.memory_limit < u64::MAX { resident(program, options.cautious) } else { Vec::new() };
         let structure = Structure::new(program, costs.fusion());
         #[rustfmt::skip]
         let mut search = Search {
-            program, costs, terms, axes, heeds_pins, opens_all, spaces, space_of, einsums, ways, users, budget, others, beside, structure,
-            found,
+            program, costs, options, axes, heeds_pins, opens_all, spaces, space_of, einsums, ways, users, budget, others, resident, structure,
+            accumulators, found,
         };
         search.others = search.least_of_others();
-        // Where the ways to compute a value are too many to be listed, nothing else need be looked at.
+        let carried = program.carried().filter(|carried| search.accumulates(carried));
+        search.accumulators = carried.map(|carried| carried.first).collect();
+        // If there are too many ways to compute a value to list them, the budget counts as exhausted at once.
         let most = search.budget.listed();
         if program.value_ids().any(|id| listed(search.index_count(id), &[], axes, most) == Listed::Nothing) {
             search.budget.exhaust();
@@ -234,7 +238,7 @@ impl<'a> Search<'a> {
         search
     }
 
-    /// The dims that the operands of a local computation have together.
+    /// The dims of all operands of a local computation.
     fn index_count(&self, id: ValueId) -> usize {
         let operands = match &self.program.value(id).definition {
             Definition::Product { local: false, .. } | Definition::Reduce { .. } | Definition::Map { .. } => {
@@ -251,12 +255,12 @@ impl<'a> Search<'a> {
 
     /// Searches the whole program.
     ///
-    /// - `settled`: what is decided. Of the other values with several users, each is had where it is made most cheaply;
-    ///   in a relaxed search that is left open.
-    /// - `kept`: what is known of the first values, from a search that differs later only.
+    /// - `settled`: decisions. Other values with several users are materialised where they are computed most cheaply;
+    ///   in a relaxed search they stay open.
+    /// - `kept`: results for the first values from a search that differs later only.
     ///
     /// # Errors
-    /// If a value cannot be had as it has to be, on these terms.
+    /// If a value cannot be computed under the options.
     pub(super) fn run(&mut self, settled: &Settled, relaxed: bool, kept: &[Rc<Found>]) -> Result<(), PlanError> {
         self.found = kept.to_vec();
         for id in self.program.value_ids().skip(kept.len()) {
@@ -266,7 +270,7 @@ impl<'a> Search<'a> {
         Ok(())
     }
 
-    /// What the plan costs; of a relaxed search, what no plan is below.
+    /// Cost of the plan; in a relaxed search, a lower bound over all plans.
     pub(super) fn total(&self) -> Score {
         let mut total = Score::default();
         for (id, found) in self.program.value_ids().zip(&self.found) {
@@ -276,7 +280,7 @@ impl<'a> Search<'a> {
             for (node, ways) in &found.shared {
                 total = ways.get(*node).map_or(total, |(score, _)| total + *score);
             }
-            // An output that nobody else takes is settled where it leaves.
+            // An output without other users is materialised in its output layout.
             let users = self.users[id.index()].len();
             let leaving = found.output.filter(|_| found.settled.is_none() || users > 0);
             if let Some((score, _)) = leaving.and_then(|node| found.offered().get(node)) {
@@ -286,18 +290,18 @@ impl<'a> Search<'a> {
         total
     }
 
-    /// Takes in what a move costs by now.
+    /// Updates the price of a move.
     pub(super) fn reprice(&mut self, collective: &Collective, from: &Layout) {
         let costs = self.costs;
         self.spaces.iter_mut().for_each(|space| space.reprice(collective, from, costs));
     }
 
-    /// So many moves and ways have been looked at.
+    /// Number of moves and ways generated.
     pub(super) fn work(&self) -> u64 {
         self.spaces.iter().map(|space| space.work).sum()
     }
 
-    /// How the operands of a value meet.
+    /// The einsum of a value.
     pub(super) fn einsum(&self, id: ValueId) -> Rc<Einsum> {
         let einsum = self.einsums[id.index()].get_or_init(|| Rc::new(self.program.einsum(id)));
         Rc::clone(einsum)
@@ -308,7 +312,7 @@ impl<'a> Search<'a> {
         &self.spaces[self.space_of[value.index()]]
     }
 
-    /// What would be one kernel if nothing were moved.
+    /// The kernels if nothing were communicated.
     pub(super) fn structure(&self) -> &Structure {
         &self.structure
     }
@@ -317,7 +321,7 @@ impl<'a> Search<'a> {
         &mut self.spaces[self.space_of[value.index()]]
     }
 
-    /// The users of a value; that it leaves the program in a free layout is one more.
+    /// The users of a value; leaving the program in a free layout counts as one.
     pub(super) fn use_count(&self, id: ValueId) -> usize {
         let leaves = self.program.outputs.contains(&id) && self.program.value(id).wanted.is_open();
         self.users[id.index()].len() + usize::from(leaves)
@@ -328,15 +332,20 @@ impl<'a> Search<'a> {
         self.program.carried().any(|carried| carried.first == id)
     }
 
-    /// What moves of a value cost, where they are done for its users.
+    /// The cost of moves of a value for its users.
     fn pricing(&self, id: ValueId, times: u64, allowed: Allowed, others: u128) -> Pricing<'a> {
-        let most = self.terms.most.saturating_sub(others);
-        let beside = self.beside.get(id.index()).map_or(0, |beside| beside.moves);
-        let terms = SearchOptions { allowed, most, held: self.terms.held.saturating_sub(beside), ..self.terms };
-        Pricing { times, terms, mesh: &self.program.mesh, costs: self.costs }
+        let most = self.options.most.saturating_sub(others);
+        let resident = self.resident.get(id.index()).map_or(0, |resident| resident.moves);
+        let options = SearchOptions {
+            allowed,
+            most,
+            memory_limit: self.options.memory_limit.saturating_sub(resident),
+            ..self.options
+        };
+        Pricing { times, options, mesh: &self.program.mesh, costs: self.costs }
     }
 
-    /// What one value is found to be.
+    /// Computes the result for one value.
     fn find(&mut self, id: ValueId, places: Option<&Places>, relaxed: bool) -> Result<Found, PlanError> {
         for operand in self.program.value(id).definition.operands() {
             self.walk_on(*operand);
@@ -368,10 +377,10 @@ impl<'a> Search<'a> {
         }
         let onward = OnceCell::new();
         if matches!(value.wanted, Wanted::Partly(_)) {
-            // With holes it is had as it is asked for, and its users go on from there.
+            // A value with layout holes is materialised in an allowed layout, and its users continue from there.
             let starts = made.iter().filter(|(node, _)| self.fits(id, *node));
             let starts: Vec<_> = starts.map(|(node, score)| (node, score, Origin::none())).collect();
-            let pricing = self.pricing(id, self.onward_times(id), self.terms.allowed, self.others(id));
+            let pricing = self.pricing(id, self.onward_times(id), self.options.allowed, self.others(id));
             let ways = self.space_mut(id).distances(starts, None, &pricing);
             if ways.is_empty() {
                 return Err(self.unreachable(id));
@@ -397,7 +406,7 @@ impl<'a> Search<'a> {
                     further.remove(0);
                     made.get(node).map(|_| node)
                 } else {
-                    // It is had where the way there begins.
+                    // It is materialised where this path begins.
                     onward.get().and_then(|ways| ways.start(node))
                 }
             }
@@ -408,9 +417,11 @@ impl<'a> Search<'a> {
         for sharding in &further {
             self.share(id, sharding, &mut found)?;
         }
-        if relaxed && places.is_none_or(|places| !places.complete) && self.is_shared(id) {
-            // Each sharding in which it is had is one at which the ways of users part; that of a layout with holes,
-            // as of a written one, need not be.
+        // A device counts its own elements of an `iota` in every layout, so its users have nothing to share.
+        let is_counted = matches!(value.definition, Definition::Input { supply: Supply::Counted });
+        if relaxed && places.is_none_or(|places| !places.complete) && self.is_shared(id) && !is_counted {
+            // The paths of users branch at each sharding in which the value is materialised, except possibly at the
+            // one of a written layout or a layout with holes.
             let parted = match &value.wanted {
                 Wanted::Partly(_) => further.len(),
                 Wanted::Exact(_) | Wanted::Free => places.map_or(0, |places| places.shardings.len()),
@@ -433,7 +444,7 @@ impl<'a> Search<'a> {
         Ok(found)
     }
 
-    /// What the products that are not needed for a value cost at the least.
+    /// Lower bound on the operations of the products that a value does not need.
     pub(super) fn others(&self, id: ValueId) -> u128 {
         self.others[id.index()]
     }
@@ -443,13 +454,13 @@ impl<'a> Search<'a> {
         self.use_count(id) > 1
     }
 
-    /// Brings a value that is settled to a further sharding.
+    /// Materialises a decided value in a further sharding.
     fn share(&mut self, id: ValueId, sharding: &Sharding, found: &mut Found) -> Result<(), PlanError> {
         let node = self.space_mut(id).node(sharding);
         if found.had().any(|had| had == node) {
             return Ok(());
         }
-        let pricing = self.pricing(id, self.onward_times(id), self.terms.allowed, self.others(id));
+        let pricing = self.pricing(id, self.onward_times(id), self.options.allowed, self.others(id));
         let starts: Vec<_> = found.had().map(start).collect();
         let ways = self.space_mut(id).distances(starts, Some(node), &pricing);
         if ways.get(node).is_none() {
@@ -459,34 +470,34 @@ impl<'a> Search<'a> {
         Ok(())
     }
 
-    /// How often the moves of a value for its users are done: what a body hands on is moved behind it, once.
+    /// Repetitions of the moves of a value for its users; a carried value is moved once, after the body.
     fn onward_times(&self, id: ValueId) -> u64 {
         if self.program.carried().any(|carried| carried.last == id) { 1 } else { self.program.times(id) }
     }
 
-    /// The sharding in which an iteration begins with a value.
+    /// The sharding of a value at the start of an iteration.
     fn head(&self, first: ValueId) -> Option<Sharding> {
         let settled = self.found[first.index()].settled?;
         Some(self.space(first).sharding(settled).clone())
     }
 
-    /// What may be done to a value to bring it into the layout that is asked for.
+    /// The moves allowed to bring a value into its requested layout.
     pub(super) fn allowed(&self, id: ValueId) -> Allowed {
-        if self.program.value(id).definition.is_written_move() { Allowed::Moves } else { self.terms.allowed }
+        if self.program.value(id).definition.is_written_move() { Allowed::Moves } else { self.options.allowed }
     }
 
-    /// Whether a value may be had in a sharding.
+    /// Whether a value may be materialised in a sharding.
     pub(super) fn fits(&self, id: ValueId, node: Node) -> bool {
         self.program.value(id).wanted.allows(self.space(id).sharding(node))
     }
 
-    /// The cheapest sharding of a value; an output is closed.
+    /// The cheapest sharding of a value; outputs are closed.
     ///
-    /// Where consumers can only slice, they start from as few axes as can be.
+    /// If users can only slice, sharding starts with as few axes as possible.
     fn cheapest(&self, id: ValueId, made: &Distances<Origin>, closed: bool, used: bool) -> Option<Node> {
         let space = self.space(id);
         let fits = |node: Node| self.fits(id, node) && (!closed || space.sharding(node).open.is_empty());
-        let axes = |node: Node| match self.terms.allowed {
+        let axes = |node: Node| match self.options.allowed {
             Allowed::Moves => 0,
             Allowed::Slices if used => space.sharding(node).dim_axes().len(),
             Allowed::Slices => 0,
@@ -495,7 +506,7 @@ impl<'a> Search<'a> {
         fitting.min_by_key(|(node, score)| (axes(*node), *score, *node)).map(|(node, _)| node)
     }
 
-    /// For a settled value, finds the ways from where it is had to all other shardings.
+    /// Finds the ways from a decided value to all other shardings.
     fn walk_on(&mut self, id: ValueId) {
         let found = Rc::clone(&self.found[id.index()]);
         if found.settled.is_none() || found.onward.get().is_some() {
@@ -506,12 +517,12 @@ impl<'a> Search<'a> {
     }
 
     fn onward(&mut self, id: ValueId, found: &Found) -> Distances<Origin> {
-        let pricing = self.pricing(id, self.onward_times(id), self.terms.allowed, 0);
+        let pricing = self.pricing(id, self.onward_times(id), self.options.allowed, 0);
         let starts: Vec<_> = found.had().map(start).collect();
         self.space_mut(id).distances(starts, None, &pricing)
     }
 
-    /// The shardings in which each value is taken, and which values are taken as they are computed.
+    /// The shardings that users choose for each value, and the values that are fused.
     pub(super) fn taken(&self) -> Taken {
         let mut taken = Taken { nodes: vec![Vec::new(); self.found.len()], inside: vec![false; self.found.len()] };
         for id in self.program.value_ids().collect::<Vec<_>>().into_iter().rev() {
@@ -531,10 +542,9 @@ impl<'a> Search<'a> {
         taken
     }
 
-    /// What a user pays for an operand in a sharding, if it can be had like that, and whether it takes it as it is
-    /// computed, in its own kernel.
+    /// The cost for a user to take an operand in a sharding, if possible, and whether it is fused.
     ///
-    /// - `may_fuse`: whether it can.
+    /// - `may_fuse`: whether fusion is possible.
     fn through(&self, operand: ValueId, node: Node, user: (ValueId, usize), may_fuse: bool) -> Option<(Score, bool)> {
         let found = &self.found[operand.index()];
         let place = self.users[operand.index()].iter().position(|other| *other == user).unwrap_or_default();
@@ -547,7 +557,7 @@ impl<'a> Search<'a> {
         let inside = match found.settled {
             None => fresh.map(|fresh| self.part(operand, fresh, place)),
             Some(settled) if node != settled => None,
-            // There may be a cheaper way to have it than to take it as it is computed.
+            // Moving it to this sharding may be cheaper than computing it there.
             Some(_) => fresh.zip(found.made.get(node)).map(|(fresh, (made, _))| {
                 let users = u32::try_from(self.use_count(operand)).unwrap_or(u32::MAX);
                 offered.unwrap_or_default() + fresh.beyond(*made).part(users, 0)
@@ -557,7 +567,7 @@ impl<'a> Search<'a> {
         inside.into_iter().chain(apart).min_by_key(|(score, inside)| (*score, !inside))
     }
 
-    /// The shardings in which a value is computed, if a kernel may pass it on.
+    /// The shardings in which a value is computed, if it can be fused.
     fn fresh(&self, id: ValueId, sources: &[(Node, Score, Origin)]) -> BTreeMap<Node, (Score, Origin)> {
         let mut fresh: BTreeMap<Node, (Score, Origin)> = BTreeMap::new();
         if self.structure.kernel(id).is_some() {
@@ -570,12 +580,12 @@ impl<'a> Search<'a> {
         fresh
     }
 
-    /// What it takes to write a value that would not be written if it stayed in its kernel, where it is moved from there.
+    /// The cost of writing a value that would stay in its kernel if it were not moved.
     ///
-    /// - `asked`: the sharding that it is had in, if that is settled.
+    /// - `asked`: the sharding in which it is materialised, if decided.
     fn writing(&self, id: ValueId, node: Node, asked: Option<Node>, relaxed: bool) -> Score {
         let is_product = matches!(self.program.value(id).definition, Definition::Product { .. });
-        // Whether all of several users take it where it is made is not known before.
+        // With several users, it is not known in advance whether all of them use it where it is computed.
         let is_uncertain = !self.structure.is_used_once(id) && asked.is_none() && !relaxed;
         if !self.structure.access(id).is_inside || is_product || asked == Some(node) || is_uncertain {
             return Score::default();
@@ -583,11 +593,11 @@ impl<'a> Search<'a> {
         self.passing(id, self.space(id).bytes(node, &self.program.mesh), false)
     }
 
-    /// What it takes that an operand is not passed on inside a kernel: it is read, the kernel that ends writes what it
-    /// would not, and another one starts. What is uncertain counts for nothing.
+    /// The cost of breaking a kernel at an operand: a read, the write at the end of the kernel, and another kernel
+    /// launch. Uncertain parts count as zero.
     fn apart(&self, operand: ValueId, node: Node, user: ValueId) -> Score {
         let bytes = |node: Node| self.space(operand).bytes(node, &self.program.mesh);
-        // A product may have time to read it meanwhile.
+        // A product may hide the time of reading it.
         let is_product = |id: ValueId| matches!(self.program.value(id).definition, Definition::Product { .. });
         let read = if is_product(user) { 0 } else { bytes(node) };
         let found = &self.found[operand.index()];
@@ -604,21 +614,21 @@ impl<'a> Search<'a> {
         self.passing(operand, read.saturating_add(written), starts)
     }
 
-    /// Cost of reading or writing bytes of a value, with the start of a kernel if `starts`.
+    /// The cost of reading or writing bytes of a value, with a kernel launch if `starts`.
     fn passing(&self, id: ValueId, bytes: u64, starts: bool) -> Score {
         let dtype = self.program.value(id).dtype;
         let work = LocalWork { dtype, flops: 0, traffic: Bytes(bytes), shape: None, starts };
         Score::new(self.costs.objective(), self.costs.map(&work), 0).times(self.program.times(id)).of_no_step()
     }
 
-    /// The part of a score that one of the users pays. Where all of them share it, the parts add up to it.
+    /// The share of a score that one user pays. The shares of all users add up to it.
     fn part(&self, id: ValueId, score: Score, place: usize) -> Score {
         let parts = self.found[id.index()].parts;
         let all = usize::try_from(parts).is_ok_and(|parts| parts == self.use_count(id));
         score.part(parts, if all { place } else { 0 })
     }
 
-    /// The shardings in which a value can be made without a move after it.
+    /// The shardings in which a value can be computed without a later move.
     fn sources(&mut self, id: ValueId) -> Vec<(Node, Score, Origin)> {
         let program = self.program;
         let value = program.value(id);
@@ -635,11 +645,11 @@ impl<'a> Search<'a> {
                     }
                 };
                 let fits = |sharding: &&Sharding| {
-                    program.layout(id, (*sharding).clone()).local_bytes(&program.mesh).0 <= self.terms.held
+                    program.layout(id, (*sharding).clone()).local_bytes(&program.mesh).0 <= self.options.memory_limit
                 };
                 let layouts: Vec<Sharding> = layouts.iter().filter(fits).cloned().collect();
                 let source = |sharding: &Sharding| {
-                    let rent = Score::default().with_toll(self.rent(id, sharding));
+                    let rent = Score::default().with_penalty(self.rent(id, sharding));
                     (self.space_mut(id).node(sharding), rent, Origin::none())
                 };
                 layouts.iter().map(source).collect()
@@ -666,9 +676,9 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// What an input costs by the memory that it takes, if its layout is left to the compiler.
+    /// The memory price of an input whose layout is a hole.
     pub(super) fn rent(&self, id: ValueId, sharding: &Sharding) -> u128 {
-        let (rent, of) = self.terms.rent;
+        let (rent, of) = self.options.rent;
         if rent == 0 || !self.program.value(id).wanted.is_open() {
             return 0;
         }
@@ -676,14 +686,14 @@ impl<'a> Search<'a> {
         u128::from(bytes.saturating_mul(self.program.times(id))).saturating_mul(rent) / of
     }
 
-    /// The same blocks under other names of the dims, or in another order, for which they are written anew.
+    /// Renamed dims keep their blocks; transposed dims are rewritten.
     ///
-    /// Blocks under other names are moved as those of the new value.
+    /// Renamed blocks are moved as blocks of the new value.
     fn relabelled(&mut self, id: ValueId, operand: ValueId) -> Vec<(Node, Score, Origin)> {
         let einsum = self.einsum(id);
         let found = &self.found[operand.index()];
         let is_written = einsum.operands[0] != einsum.result && !self.is_carried(id);
-        // Where moves before are cheaper than after, they come before.
+        // Moves before the transposition are used where they are cheaper than moves after it.
         let before = is_written || found.is_open() || self.program.times(id) != self.program.times(operand);
         let offered: Vec<Node> = match before {
             true => found.offered().iter().map(|(node, _)| node).collect(),
@@ -704,11 +714,61 @@ impl<'a> Search<'a> {
                 Score::default()
             };
             sources.push((self.space_mut(id).node(&sharding), score + own, Origin::of(node)));
+            for open in self.opened_before(id, &sharding) {
+                sources.push((self.space_mut(id).node(&open), score + own, Origin::of(node)));
+            }
         }
         sources
     }
 
-    /// One way to compute a value as a source of it, if its operands can be had like that, on these terms.
+    /// The open sums in which an accumulator may begin: opened once before the loop, it need not be closed in each
+    /// iteration.
+    fn opened_before(&self, id: ValueId, closed: &Sharding) -> Vec<Sharding> {
+        if !closed.open.is_empty() || !self.is_accumulator(id) {
+            return Vec::new();
+        }
+        let mesh = &self.program.mesh;
+        let taken = closed.dims.iter().fold(AxisSet::NONE, |taken, axes| taken.union(axes.set()));
+        let free = mesh.axis_ids().filter(|axis| mesh.size(*axis) > 1).map(AxisSet::one);
+        let free = free.fold(AxisSet::NONE, AxisSet::union).without(taken);
+        let open = |open| Sharding { dims: closed.dims.clone(), open, operator: Operator::Sum };
+        free.subsets().filter(|axes| !axes.is_empty()).map(open).collect()
+    }
+
+    /// Whether it is a carried value that is added to.
+    pub(super) fn is_accumulator(&self, id: ValueId) -> bool {
+        self.accumulators.contains(&id)
+    }
+
+    /// Whether a carried value is added to: `g = g + h`, also along a chain of sums.
+    fn accumulates(&self, carried: &Carried) -> bool {
+        let (id, mut last) = (carried.first, vec![carried.last]);
+        while let Some(value) = last.pop() {
+            if value == id {
+                return true;
+            }
+            let summands = self.summands(value);
+            // Values computed before the loop are not part of the chain.
+            last.extend(summands.into_iter().filter(|summand| *summand >= id));
+        }
+        false
+    }
+
+    /// The operands of which some may be closed while the others are open sums.
+    fn summands(&self, id: ValueId) -> Vec<ValueId> {
+        let value = self.program.value(id);
+        let (function, operands) = match &value.definition {
+            Definition::Map { function, operands } => (function, operands),
+            Definition::Move { operand, .. } => return vec![*operand],
+            _ => return Vec::new(),
+        };
+        let from: Vec<DType> = operands.iter().map(|id| self.program.value(*id).dtype).collect();
+        let passage = passes::map(*function, Operator::Sum, &from, value.dtype);
+        let together = passage.and_then(|passage| passage.operands.iter().find(|choice| choice.len() > 1));
+        together.into_iter().copied().flatten().map(|place| operands[*place]).collect()
+    }
+
+    /// A way to compute a value, with its score, if its operands are available under the options.
     pub(super) fn source(&self, id: ValueId, way: &Way) -> Option<(Node, Score, Origin)> {
         let program = self.program;
         let operands = program.value(id).definition.operands();
@@ -718,7 +778,7 @@ impl<'a> Search<'a> {
         for (place, part) in parts.iter_mut().enumerate() {
             *part = taken(place, !way.opened[place])?;
         }
-        // What an operand that leaves the kernel is computed from has left it as well.
+        // If an operand leaves the kernel, the operands it is computed from have left it, too.
         for place in 0..operands.len() {
             let is_left = |other: usize| !parts[other].1 && self.structure.is_before(operands[place], operands[other]);
             if parts[place].1 && (0..operands.len()).any(is_left) {
@@ -731,18 +791,20 @@ impl<'a> Search<'a> {
             origin.push(*node, *inside);
         }
         let times = u128::from(program.times(id));
-        let beside = self.beside.get(id.index()).map_or(0, |beside| beside.making);
-        if way.held.saturating_add(beside) > self.terms.held || way.flops.saturating_mul(times) > self.most_flops(id) {
+        let resident = self.resident.get(id.index()).map_or(0, |resident| resident.making);
+        if way.held.saturating_add(resident) > self.options.memory_limit
+            || way.flops.saturating_mul(times) > self.most_flops(id)
+        {
             return None;
         }
-        let (toll, of) = self.terms.toll;
+        let (penalty, of) = self.options.penalty;
         let is_apart = self.structure.access(id).lookup.is_some_and(|lookup| !parts[lookup.factor].1);
         let own = if is_apart { way.apart } else { way.own };
-        let own = own.with_toll(way.flops.saturating_mul(toll) / of).times(program.times(id));
+        let own = own.with_penalty(way.flops.saturating_mul(penalty) / of).times(program.times(id));
         Some((way.result, score + own, origin))
     }
 
-    /// The ways to compute a value: which depends on the open sums that its operands can be had in.
+    /// The ways to compute a value, which depend on the possible open sums of its operands.
     pub(super) fn ways(&mut self, id: ValueId) -> Rc<Vec<(Way, Assignment)>> {
         let open: Vec<OpenWay> = Operator::ALL.iter().flat_map(|operator| self.open_ways(id, *operator)).collect();
         let axes: Vec<AxisSet> = open.iter().map(|way| way.axes).collect();
@@ -785,17 +847,16 @@ impl<'a> Search<'a> {
         list
     }
 
-    /// The operations of a device that are left to a product, if all others take as few as can be.
+    /// Operations that remain for a product if all others take their minimum.
     fn most_flops(&self, id: ValueId) -> u128 {
-        if self.terms.flops == u128::MAX {
+        if self.options.flops == u128::MAX {
             return u128::MAX;
         }
         let others = self.program.value_ids().filter(|other| *other != id).map(|other| self.least_product(other).0);
-        self.terms.flops.saturating_sub(others.fold(0, u128::saturating_add))
+        self.options.flops.saturating_sub(others.fold(0, u128::saturating_add))
     }
 
-    /// The operations of a device in a product that is spread over all devices without any waste, and their time; in
-    /// a repeat, of all iterations.
+    /// Operations and time of a product that is spread evenly over all devices; in a repeat, of all iterations.
     pub(super) fn least_product(&self, id: ValueId) -> (u128, Time) {
         let program = self.program;
         if !matches!(program.value(id).definition, Definition::Product { .. }) {
@@ -804,14 +865,14 @@ impl<'a> Search<'a> {
         let devices = program.mesh.device_count() as u128;
         let whole = |id: ValueId| program.layout(id, Sharding::replicated(program.value(id).dims.len()));
         let layouts: Vec<Layout> = program.value(id).definition.operands().iter().map(|id| whole(*id)).collect();
-        // A lookup is one in some plan.
+        // A lookup counts as a lookup if it is one in some plan.
         let access = Access { lookup: self.structure.access(id).lookup, ..Access::alone(2) };
         let work = LocalWork::in_kernel(&self.einsum(id), &layouts, &whole(id), &program.mesh, &access, |_| 0);
         let share = LocalWork { flops: work.flops / devices, traffic: Bytes(0), shape: None, starts: false, ..work };
         (share.flops * u128::from(program.times(id)), self.costs.product(&share).time * program.times(id))
     }
 
-    /// For each value, what the products that are not needed for it cost at the least.
+    /// For each value, the lower bound on the operations of the products that it does not need.
     fn least_of_others(&self) -> Vec<u128> {
         let count = self.program.values.len();
         if count > MOST_LOOKED_BACK || self.costs.objective() != Objective::Time {
@@ -834,7 +895,7 @@ impl<'a> Search<'a> {
         needed.into_iter().map(others).collect()
     }
 
-    /// What the mesh axes can do in a product or an elementwise function.
+    /// The possible roles of the mesh axes in a product or an elementwise function.
     fn assignments(&self, id: ValueId, open: &[OpenWay]) -> Vec<Assignment> {
         let program = self.program;
         let value = program.value(id);
@@ -876,7 +937,7 @@ impl<'a> Search<'a> {
         assignments
     }
 
-    /// The ways in which open sums under an operator pass through the computation of a value.
+    /// How open sums with an operator pass through the computation of a value.
     fn open_ways(&self, id: ValueId, operator: Operator) -> Vec<OpenWay> {
         let value = self.program.value(id);
         let operands = value.definition.operands();
@@ -902,7 +963,7 @@ impl<'a> Search<'a> {
             operator,
             result: passage.result,
         };
-        // Of what is added up, some may be closed: those are opened for it.
+        // In a sum, some terms may be closed; they are opened for the addition.
         let opens = operator == Operator::Sum && (self.opens_all || self.may_stay_open(id));
         let least = |choice: &[usize]| if opens { 1 } else { choice.len() };
         let choices = passage.operands.iter().flat_map(|choice| {
@@ -912,7 +973,7 @@ impl<'a> Search<'a> {
         choices.map(way).filter(|way| !way.axes.is_empty()).collect()
     }
 
-    /// Whether it may save anything that a sum is closed later: where one user alone goes on with the pieces.
+    /// Whether closing a sum later can save anything: a single user continues with the partial results.
     fn may_stay_open(&self, id: ValueId) -> bool {
         let [(user, _)] = self.users[id.index()][..] else { return false };
         let value = self.program.value(user);
@@ -930,7 +991,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// The axes over which each operand of a computation is opened, as the others are open over them.
+    /// The axes over which each operand is opened, because the others are open over them.
     pub(super) fn opened(&self, id: ValueId, assignment: &Assignment) -> Vec<AxisSet> {
         let mut opened = vec![AxisSet::NONE; assignment.operands.len()];
         let value = self.program.value(id);
@@ -947,14 +1008,14 @@ impl<'a> Search<'a> {
         opened
     }
 
-    /// The axes over which a value can be had open under an operator.
+    /// The axes over which a value can be open with an operator.
     fn open_axes(&self, id: ValueId, operator: Operator) -> AxisSet {
         let space = self.space(id);
         let sharding = self.found[id.index()].offered().iter().map(|(node, _)| space.sharding(node));
         sharding.filter(|sharding| sharding.operator == operator).fold(AxisSet::NONE, |set, s| set.union(s.open))
     }
 
-    /// `_LOCAL`: the operands as they are.
+    /// `_LOCAL`: the operands in their layouts.
     fn local_product(&self, id: ValueId) -> Option<Assignment> {
         let value = self.program.value(id);
         let exact = |id: ValueId| match &self.program.value(id).wanted {
@@ -1003,29 +1064,29 @@ impl<'a> Search<'a> {
     }
 }
 
-/// What the users of values take.
+/// The shardings that users take.
 pub(super) struct Taken {
-    /// For each value, by user.
+    /// By value and user.
     pub(super) nodes: Vec<Vec<Node>>,
-    /// Whether each value is passed on inside a kernel, though there may be a cheaper way to have it.
+    /// Whether each value is fused, even if it is available more cheaply.
     pub(super) inside: Vec<bool>,
 }
 
-/// What is taken most often, the first of equals.
+/// The most frequent element, the first in case of a tie.
 pub(super) fn most_taken(taken: &[Node]) -> Option<Node> {
     let count = |node: &Node| taken.iter().filter(|other| *other == node).count();
     taken.iter().copied().max_by_key(|node| (count(node), Reverse(*node)))
 }
 
-/// Of longer programs it is not asked what is needed for what.
+/// Longest program for which dependencies between products are computed.
 const MOST_LOOKED_BACK: usize = 2048;
 
-/// A sharding in which a value is had at no cost.
+/// A sharding in which a value is available at no cost.
 fn start(node: Node) -> (Node, Score, Origin) {
     (node, Score::default(), Origin::none())
 }
 
-/// No time at all.
+/// A score of zero.
 pub(super) const FREE: Cost = Cost { time: Time::ZERO, received: Bytes(0), limit: super::Limit::Free };
 
 fn softmax_dim(function: Function) -> Option<usize> {

@@ -1,8 +1,8 @@
-//! Softmaxes in parts, where a plan with whole ones is not the best.
+//! Split softmaxes, if they give a cheaper plan than whole ones.
 //!
-//! A softmax needs its dim whole. In parts, as a largest element, a sum and a quotient, it leaves the dim sharded and
-//! combines two small arrays instead. So a program is planned again with one softmax after the other in parts; each that
-//! makes the plan cheaper stays so. Where a softmax is spread over all devices and nothing around it is moved, none is tried.
+//! A softmax needs its whole dim. Split into max, sum and quotient it keeps the dim sharded and combines two small
+//! arrays. So a program is planned again with one softmax after the other split; each improvement is kept. Softmaxes
+//! that are spread over all devices without communication around them are not tried.
 
 use super::reshard::SearchOptions;
 use super::score::score;
@@ -11,30 +11,30 @@ use crate::mesh::AxisSet;
 use crate::program::{Definition, Program, ValueId};
 use std::collections::BTreeSet;
 
-/// A split makes many steps of one, so it has to save this part of what the plan takes.
+/// Smallest relative saving of a split, which turns one step into many.
 const LEAST_SAVING: u128 = 100;
 
-/// Plans a program with `solve`; softmaxes are split where that makes it cheaper.
+/// Plans a program with `solve`; softmaxes are split where that is cheaper.
 ///
 /// # Errors
-/// If there is no plan.
+/// If planning fails.
 pub(super) fn plan(
     program: &Program,
     objective: Objective,
-    terms: SearchOptions,
+    options: SearchOptions,
     solve: impl Fn(&Program, SearchOptions) -> Result<Plan, PlanError>,
 ) -> Result<Plan, PlanError> {
-    let mut best = solve(program, terms)?;
+    let mut best = solve(program, options)?;
     let mut split: BTreeSet<ValueId> = BTreeSet::new();
     let promising: Vec<ValueId> = program.softmaxes().filter(|id| may_save(&best, *id)).collect();
     for id in promising {
-        if terms.budget.is_over() {
+        if options.budget.is_over() {
             break;
         }
         split.insert(id);
         let (over, (first, ..)) = (limits::over(&best), score(&best, objective));
         let most = if over > 0 { u128::MAX } else { first - first / LEAST_SAVING };
-        let found = solve(&program.with_softmaxes_split(&split), SearchOptions { most, ..terms }).ok();
+        let found = solve(&program.with_softmaxes_split(&split), SearchOptions { most, ..options }).ok();
         let is_better = |found: &Plan| {
             let found = (limits::over(found), score(found, objective).0);
             found.0 < over || found.0 == over && found.1 < most
@@ -47,7 +47,7 @@ pub(super) fn plan(
     Ok(best)
 }
 
-/// Whether a softmax in parts may save anything: devices do the same as others in it, or something around it is moved.
+/// Whether splitting a softmax may save time: it is computed redundantly, or something around it is moved.
 fn may_save(plan: &Plan, softmax: ValueId) -> bool {
     let mesh = &plan.program.mesh;
     let around = around(&plan.program, softmax);
@@ -65,8 +65,8 @@ fn may_save(plan: &Plan, softmax: ValueId) -> bool {
     })
 }
 
-/// A value, what leads to it from the nearest products on, what leads from it to the next ones, and the operands of all.
-/// What the next products make is not among them: in parts it would be an open sum, which is no easier to move.
+/// A value, its neighbourhood up to the nearest products, and their operands. Results of the next products are
+/// excluded: split, they would be open sums, which are no cheaper to move.
 fn around(program: &Program, softmax: ValueId) -> BTreeSet<ValueId> {
     let is_product = |id: ValueId| matches!(program.value(id).definition, Definition::Product { .. });
     let operands = |id: ValueId| program.value(id).definition.operands().iter().copied();

@@ -1,33 +1,33 @@
-//! Why a search ends.
+//! Reasons why a search ends.
 
-/// Why a search ended with the plan that it has.
+/// The reason why a search ended with its plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
-    /// No plan of the axes and the moves of [`Collective`](crate::collective::Collective) is better under the cost
+    /// No plan with these axes and moves ([`Collective`](crate::collective::Collective)) is better under the cost
     /// model.
     Optimal,
-    /// Products are pinned; the bound is that of any plan.
+    /// Products are pinned; the bound covers all plans.
     Pins,
-    /// Collectives are done by slower methods, which the program asks for.
+    /// Collectives use slower methods, as prescribed by the program.
     Methods,
-    /// The program has limits. Within them plans are searched by trial.
+    /// The program has limits, which are searched heuristically.
     Limits,
-    /// The limit on memory: only a restricted set of moves was searched.
+    /// The memory budget: only a restricted move set was searched.
     Memory,
-    /// The limit on time.
+    /// The time limit.
     Time,
-    /// The limit on work, which is in proportion to no clock.
+    /// The work limit, which is independent of the clock.
     Work,
-    /// Chains of moves are done as one, which the search does not know: no bound is known then.
+    /// Chains of moves were replaced, which the search does not model; the bound is unknown.
     Reshards,
-    /// Another plan is faster as a whole, with its steps overlapping; the bound is that of the sum of the steps of any plan.
+    /// Another plan is faster with overlap; the bound covers the time of all plans in sequence.
     Whole,
-    /// Everything was searched, but the bound that was found lies below the plan.
+    /// The search was complete, but its lower bound is below the plan.
     Gap,
 }
 
 impl Stop {
-    /// As documents have it.
+    /// The name in JSON.
     pub fn name(self) -> &'static str {
         match self {
             Stop::Optimal => "optimal",
@@ -43,7 +43,7 @@ impl Stop {
         }
     }
 
-    /// The same, unless the plan was the best: then something else stands in the way of saying so.
+    /// The reason to report if another one prevents optimality.
     #[must_use]
     pub fn unless_optimal(self, other: Stop) -> Stop {
         if self == Stop::Optimal { other } else { self }

@@ -1,8 +1,8 @@
-//! Axes of one device: `mesh {data: 1, model: 8}`.
+//! Axes of size 1: `mesh {data: 1, model: 8}`.
 //!
-//! They shard nothing, so layouts that differ in them alone are the same. Programs are planned without them, which also
-//! keeps the search small, and the layouts of the plan get back those that the program writes: where a statement writes
-//! one, and from there as far as it passes through the following steps.
+//! They shard nothing, so layouts that differ only in them are equal. Programs are planned without them, which keeps
+//! the search small. The layouts of the plan get them back where a statement writes them, and in following steps as
+//! far as they are preserved.
 
 use super::layouts::unit_axes;
 use super::search::FREE;
@@ -15,10 +15,10 @@ use crate::operator::Operator;
 use crate::program::{Definition, Program, Value, ValueId, Wanted};
 use crate::sim::usage::StepUsage;
 
-/// Plans a program with `solve`, which meets no axes of one device.
+/// Plans a program with `solve`, without axes of size 1.
 ///
 /// # Errors
-/// Those of `solve`.
+/// The errors of `solve`.
 pub(super) fn plan_without(
     program: &Program,
     solve: impl FnOnce(&Program) -> Result<Plan, PlanError>,
@@ -29,7 +29,7 @@ pub(super) fn plan_without(
     }
 }
 
-/// The program with no axis of one device in its layouts; `None` if the mesh has none, or they matter.
+/// The program without axes of size 1 in its layouts; `None` if there are none, or they matter.
 pub(super) fn without(program: &Program) -> Option<Program> {
     let units = unit_axes(program);
     if units.is_empty() {
@@ -44,7 +44,7 @@ pub(super) fn without(program: &Program) -> Option<Program> {
             }
             Wanted::Free => Wanted::Free,
         };
-        // What a pin asks for may be done by such an axis alone.
+        // A pin may be satisfied by such an axis alone.
         if wanted != value.wanted {
             value.pin = None;
         }
@@ -57,7 +57,7 @@ pub(super) fn without(program: &Program) -> Option<Program> {
             };
         }
     }
-    // Nor do the users of such operands have to obey theirs.
+    // Users of such operands need not satisfy their pins either.
     let touched: Vec<bool> = program.values.iter().zip(&reduced.values).map(|(a, b)| a.wanted != b.wanted).collect();
     for value in &mut reduced.values {
         let operands = value.definition.operands().iter();
@@ -68,7 +68,7 @@ pub(super) fn without(program: &Program) -> Option<Program> {
     Some(reduced)
 }
 
-/// A sharding without some axes of one device.
+/// A sharding without some axes of size 1.
 fn stripped(sharding: &Sharding, units: AxisSet) -> Sharding {
     let dims = sharding.dims.iter().map(|axes| axes.without(units)).collect();
     let mut left = Sharding { dims, ..sharding.clone() };
@@ -76,7 +76,7 @@ fn stripped(sharding: &Sharding, units: AxisSet) -> Sharding {
     left
 }
 
-/// A collective without some axes of one device; `None` if nothing is left of it.
+/// A collective without some axes of size 1; `None` if it becomes empty.
 fn narrowed(collective: &Collective, units: AxisSet) -> Option<Collective> {
     let of_set = |axes: AxisSet| Some(axes.without(units)).filter(|axes| !axes.is_empty());
     let of_list = |axes: Axes| Some(axes.without(units)).filter(|axes| !axes.is_empty());
@@ -95,14 +95,14 @@ fn narrowed(collective: &Collective, units: AxisSet) -> Option<Collective> {
         Collective::AllToAll { axes, from, to } => Collective::AllToAll { axes: of_list(*axes)?, from: *from, to: *to },
         Collective::Slice { axes, dim } => Collective::Slice { axes: of_list(*axes)?, dim: *dim },
         Collective::Permute { to } => Collective::Permute { to: stripped(to, units) },
-        // Plans are brought to it afterwards.
+        // Plans are converted to routed moves later.
         Collective::Reshard { .. } => return None,
     })
 }
 
-/// The plan with the layouts that its program writes, where they differ in axes of one device.
+/// Restores the axes of size 1 in the layouts of the plan.
 fn labelled(program: &Program, mut plan: Plan) -> Plan {
-    // Where the plan has axes in parts, so has the program.
+    // If the plan splits axes, use the mesh with split axes for the program, too.
     let mut written = match plan.program.mesh == program.mesh {
         true => program.clone(),
         false => parts::in_parts(program).expect("the plan has its axes in parts"),
@@ -122,7 +122,7 @@ fn labelled(program: &Program, mut plan: Plan) -> Plan {
         let step = plan.step(*id);
         written.values[step.value.index()].wanted = Wanted::Exact(step.layout.sharding.clone());
     }
-    // An output that another step makes is sliced by the axes that its own statement adds.
+    // An output that another step computes is sliced along the axes that its own statement adds.
     let added = plan.steps.node_count();
     for (place, value) in written.outputs.iter().enumerate() {
         let step = plan.outputs[place];
@@ -132,7 +132,7 @@ fn labelled(program: &Program, mut plan: Plan) -> Plan {
     in_bodies(plan, added)
 }
 
-/// The same steps, with those from `added` on in the body that they belong to: a body is a run of steps.
+/// Moves the steps from `added` on into the body that they belong to; a body is a contiguous range.
 fn in_bodies(plan: Plan, added: usize) -> Plan {
     let place = |id: &StepId| {
         let is_of_body = |other: &StepId| other.index() < added && plan.body(*other) == plan.body(*id);
@@ -145,17 +145,17 @@ fn in_bodies(plan: Plan, added: usize) -> Plan {
     plan.rearranged(&order, |plan, id| (plan.step(id).clone(), plan.operands(id)))
 }
 
-/// What is known of the value that a step makes or moves.
+/// The original value of a step.
 struct Labels<'a> {
     mesh: &'a Mesh,
     units: AxisSet,
     value: &'a Value,
-    /// Whether the step is the one in whose layout the value leaves its statement.
+    /// Whether the step has the layout in which its value leaves its statement.
     is_own: bool,
 }
 
 impl Labels<'_> {
-    /// What a step does and the sharding of its result, with axes of one device.
+    /// Operation and result sharding of a step, with axes of size 1.
     fn of(&self, step: &Step, operands: &[Sharding]) -> (StepOp, Sharding) {
         let bare = &step.layout.sharding;
         let same = |sharding: &Sharding| stripped(sharding, self.units) == *bare;
@@ -196,7 +196,7 @@ impl Labels<'_> {
         (op, asked.filter(fits).unwrap_or(passed))
     }
 
-    /// The collective that the statement writes, if this is what is left of it.
+    /// The collective of the statement, if the step is its remainder.
     fn written(&self, collective: &Collective) -> Option<Collective> {
         match &self.value.definition {
             Definition::Collective { collective: written, .. } if self.is_own => {
@@ -206,7 +206,7 @@ impl Labels<'_> {
         }
     }
 
-    /// The axes of one device over which the value is to stay open, and how.
+    /// The axes of size 1 over which the value stays open, and their operator.
     fn open(&self) -> AxisSet {
         match &self.value.wanted {
             Wanted::Exact(sharding) => sharding.open.intersection(self.units),
@@ -227,10 +227,10 @@ fn spends_once(sharding: &Sharding) -> bool {
     spent == sharding.used().len()
 }
 
-/// A collective that takes axes of one device along: those behind its axes, as only suffixes leave a dim, and the last
-/// ones of an open sum that it closes.
+/// Adds axes of size 1 to a collective: those after its axes, as only suffixes leave a dim, and the last ones of an
+/// open sum that it closes.
 ///
-/// - `bare`: the sharding after it, without such axes, and those that stay open.
+/// - `bare`: the resulting sharding without these axes, and the axes that stay open.
 fn widened(collective: &Collective, from: &Sharding, (bare, kept): (&Sharding, AxisSet), units: AxisSet) -> Collective {
     let last = if bare.open.is_empty() { from.open.intersection(units) } else { AxisSet::NONE };
     let closed = last.without(kept);
@@ -257,7 +257,7 @@ fn widened(collective: &Collective, from: &Sharding, (bare, kept): (&Sharding, A
             Collective::ReduceScatter { dims }
         }
         Collective::Permute { to } => {
-            // It closes no sum.
+            // A permute closes no sum.
             let mut to = to.clone();
             if to.open.is_empty() {
                 to.operator = from.operator;
@@ -270,8 +270,7 @@ fn widened(collective: &Collective, from: &Sharding, (bare, kept): (&Sharding, A
     }
 }
 
-/// The sharding of a local result: each dim as the first operand has it that has the dim, as far as no axis is spent
-/// twice.
+/// The sharding of a local result: each dim as in the first operand that has it, as long as no axis is used twice.
 fn passed(einsum: &Einsum, operands: &[Sharding], bare: &Sharding, units: AxisSet) -> Sharding {
     let mut sharding = bare.clone();
     for (place, index) in einsum.result.iter().enumerate() {
@@ -290,8 +289,7 @@ fn passed(einsum: &Einsum, operands: &[Sharding], bare: &Sharding, units: AxisSe
     sharding
 }
 
-/// The step of an output in the layout that is written for it: closed, and sliced by the axes that only its own
-/// statement has.
+/// The step of an output in its written layout: closed, and sliced by the axes that only its own statement has.
 fn output(plan: &mut Plan, step: StepId, value: ValueId, written: &Program, units: AxisSet) -> StepId {
     let made = plan.step(step).clone();
     let (mut step, mut from) = (step, made.layout.sharding.clone());

@@ -1,6 +1,6 @@
-//! A plan with its repeats spelled out.
+//! Unrolling of repeats.
 //!
-//! Before, with a body that is planned once, and after, with its steps once for each iteration:
+//! Before, with a body that is planned once, and after, with one copy of its steps per iteration:
 //!
 //! ```text
 //! %0 x = input                       %0 x = input
@@ -10,7 +10,7 @@
 //!                                    %4 x = product %2 %3
 //! ```
 //!
-//! Both have the same layouts and collectives; each step of the second knows its step of the first.
+//! Both have the same layouts and collectives; each unrolled step refers to its original step.
 
 use super::{Plan, Step, StepId, StepOp};
 use crate::program::{Definition, Program, Repeat, Value, ValueId};
@@ -18,27 +18,27 @@ use petgraph::graph::DiGraph;
 use std::collections::BTreeMap;
 use thiserror::Error;
 
-/// The most steps of a plan that is spelled out.
+/// Limit on the steps of an unrolled plan.
 pub const MOST_STEPS: u64 = 4096;
 
-/// A plan that is too long to be spelled out.
+/// An unrolled plan would be too long.
 #[derive(Clone, Debug, PartialEq, Eq, Error, miette::Diagnostic)]
-#[error("the program repeats too much to be run: it has {steps} steps in all, more than {most}", most = MOST_STEPS)]
-#[diagnostic(code("repeat-too-long"), help("`shardc plan` plans it all the same; {}", way_out(*fits)))]
+#[error("the program has {steps} steps with all repetitions, more than {most}", most = MOST_STEPS)]
+#[diagnostic(code("repeat-too-long"), help("`shardc plan` still works; {}", way_out(*fits)))]
 pub struct TooLong {
     steps: u64,
-    /// How often the longest repeat can be done.
+    /// Largest possible count of the longest repeat.
     fits: u64,
     #[label("repeated here")]
     span: miette::SourceSpan,
 }
 
-/// Spells out the repeats of a plan.
+/// Unrolls the repeats of a plan.
 ///
 /// # Errors
 /// If there would be more than [`MOST_STEPS`] steps.
 pub fn unroll(plan: &Plan) -> Result<Plan, TooLong> {
-    // What is carried is no step of its own.
+    // Carried values have no step of their own.
     let done = || plan.ids().filter(|id| plan.step(*id).op != StepOp::Carry);
     let steps = done().fold(0u64, |steps, id| steps.saturating_add(plan.times(id)));
     let repeats = plan.program.repeats.iter().enumerate();
@@ -61,12 +61,12 @@ fn way_out(fits: u64) -> String {
     }
 }
 
-/// The plan of a program whose bodies are done once each: what one iteration does.
+/// The plan with each body done once.
 pub fn once(plan: &Plan) -> Plan {
     unrolled(plan, 1)
 }
 
-/// The plan of a program whose bodies are done so often at most.
+/// The plan with each body done at most this number of times.
 pub fn at_most(plan: &Plan, times: u64) -> Plan {
     unrolled(plan, times)
 }
@@ -97,12 +97,12 @@ fn unrolled(plan: &Plan, most: u64) -> Plan {
     }
 }
 
-/// The values of the program, spelled out.
+/// The unrolled values of the program.
 struct Values {
     program: Program,
-    /// For each iteration, what each value became; one iteration for a value outside of all bodies.
+    /// The images of each value, by iteration; a single one for values outside of bodies.
     images: Vec<Vec<ValueId>>,
-    /// How often each body is done.
+    /// Number of iterations of each body.
     times: Vec<u64>,
 }
 
@@ -135,7 +135,7 @@ impl Values {
         values
     }
 
-    /// What a value is in the last iteration so far.
+    /// The latest image of a value.
     fn last(&self, id: ValueId) -> ValueId {
         *self.images[id.index()].last().expect("operands come before their users")
     }
@@ -183,11 +183,11 @@ impl Values {
 struct Steps<'a> {
     plan: &'a Plan,
     values: &'a Values,
-    /// What each step became last.
+    /// The latest image of each step.
     image: Vec<StepId>,
     steps: DiGraph<Step, u32>,
     origins: Vec<StepId>,
-    /// In which iteration each step is done.
+    /// The iteration of each step.
     iterations: Vec<u64>,
 }
 
@@ -214,7 +214,7 @@ impl Steps<'_> {
                 at += 1;
                 continue;
             };
-            // What the first iteration fetches from outside stands among its steps, and is done once.
+            // Values that the first iteration fetches from outside are among its steps, and are computed once.
             let last = ids.iter().rposition(|id| self.plan.body(*id) == Some(place)).unwrap_or(at);
             for iteration in 0..self.values.times[place] {
                 let handed_on: Vec<StepId> = self.plan.carried.iter().map(|(_, end)| self.image[end.index()]).collect();
@@ -232,7 +232,7 @@ impl Steps<'_> {
         }
     }
 
-    /// Adds a step of an iteration; what is carried into the first one is no step of its own.
+    /// Adds a step of an iteration; values carried into the first one have no step.
     fn add(&mut self, id: StepId, iteration: u64) {
         let step = self.plan.step(id);
         let operands: Vec<StepId> = self.plan.operands(id).iter().map(|id| self.image[id.index()]).collect();
@@ -245,7 +245,7 @@ impl Steps<'_> {
             let iteration = usize::try_from(iteration).unwrap_or(usize::MAX);
             images[iteration.min(images.len() - 1)]
         };
-        // Behind the body a value is what the last iteration has made.
+        // After the body, a value is the one computed by the last iteration.
         let outside = |id: ValueId| *self.values.images[id.index()].last().expect("every value has an image");
         let (value, user) = match self.plan.body(id) {
             Some(_) => (value(step.value), value(step.user)),

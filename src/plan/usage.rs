@@ -1,4 +1,4 @@
-//! What the steps of a plan come to together: bytes, messages and memory.
+//! Totals of a plan: bytes, messages and memory.
 
 use super::fused::read;
 use super::{Plan, Step, StepId, StepOp, unroll};
@@ -10,11 +10,10 @@ use crate::sim::usage::{PerDevice, StepUsage, Traffic, Usage, Working};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-/// So many iterations of a body hold all that any number of them hold at once, if the last but one has what is donated
-/// to all that are left out.
+/// Iterations of a body that reach its peak memory, if all omitted inputs are donated in the last but one.
 const ITERATIONS: u64 = 4;
 
-/// The bytes of a block on each device: where only first devices have something, none on the others.
+/// Bytes of a block on each device; 0 where it is absent.
 fn block(layout: &Layout, mesh: &Mesh) -> PerDevice<u64> {
     let bytes = layout.local_bytes(mesh).0;
     let absent = if layout.sharding.operator == Operator::Root { layout.sharding.open } else { AxisSet::NONE };
@@ -23,7 +22,7 @@ fn block(layout: &Layout, mesh: &Mesh) -> PerDevice<u64> {
     PerDevice { axes: absent.in_order(), each }
 }
 
-/// What a step comes to at the least, whatever its recipe.
+/// Lower bound on the usage of a step, for any recipe.
 ///
 /// - `is_inside`: whether its result stays inside a kernel.
 pub(super) fn expected(step: &Step, operand: Option<&Layout>, is_inside: bool, mesh: &Mesh) -> StepUsage {
@@ -42,7 +41,7 @@ pub(super) fn expected(step: &Step, operand: Option<&Layout>, is_inside: bool, m
 }
 
 impl Plan {
-    /// What is sent, received and held by all steps together.
+    /// Traffic and memory of all steps together.
     pub fn usage(&self) -> Usage {
         let mesh = &self.program.mesh;
         let mut axes: Vec<Axes> = self.steps.node_weights().map(|step| step.usage.traffic.axes).collect();
@@ -68,7 +67,7 @@ impl Plan {
         Usage::new(&traffic, peak.unwrap_or_default(), mesh)
     }
 
-    /// Whether a step is an input, and if so, whether it is donated.
+    /// For inputs, whether they are donated.
     fn donated(&self, id: StepId) -> Option<bool> {
         let step = self.step(id);
         match self.program.value(step.value).definition {
@@ -78,29 +77,29 @@ impl Plan {
     }
 }
 
-/// Which steps read which, and what is there from the start.
+/// Readers of each step, and inputs.
 struct Lives<'a> {
-    /// With few iterations of each body.
+    /// The plan with few iterations of each body.
     plan: &'a Plan,
     operands: Vec<Vec<StepId>>,
-    /// For each step that is an input.
+    /// For each step, its input, if it is one.
     inputs: BTreeMap<StepId, Given>,
 }
 
-/// An input, or several of one layout, which are there from the start.
+/// An input, or several of one layout, live from the start.
 struct Given {
     donated: bool,
     bytes: PerDevice<u64>,
 }
 
 impl<'a> Lives<'a> {
-    /// - `short`: the same plan with few iterations.
+    /// - `short`: the plan with few iterations.
     fn new(whole: &Plan, short: &'a Plan) -> Lives<'a> {
         let mut inputs = BTreeMap::new();
         let mut seen: BTreeMap<StepId, u64> = BTreeMap::new();
         for id in short.ids() {
             let Some(donated) = short.donated(id) else { continue };
-            // Each iteration has inputs of its own.
+            // Each iteration has its own inputs.
             let iteration = seen.entry(short.origin(id)).or_default();
             *iteration += 1;
             let all = whole.times(short.origin(id));
@@ -111,17 +110,17 @@ impl<'a> Lives<'a> {
         Lives { plan: short, operands: short.ids().map(|id| read(&short.steps, id)).collect(), inputs }
     }
 
-    /// The most that a device holds at once.
+    /// Peak memory of a device.
     fn peak(&self, device: DeviceId) -> u64 {
         let plan = self.plan;
         let mesh = &plan.program.mesh;
         let working = |id: StepId| plan.step(id).usage.working.of(mesh, device);
         let given = self.inputs.values().map(|given| given.bytes.of(mesh, device));
         let mut live = given.fold(0, u64::saturating_add);
-        // The step in whose own bytes each value lies, and the last one that reads them.
+        // The step that owns the memory of each value, and the last step that reads it.
         let mut blocks: Vec<StepId> = Vec::with_capacity(self.operands.len());
         let mut last: Vec<StepId> = plan.ids().collect();
-        // A kernel reads to its end.
+        // A kernel reads its operands until its end.
         let ends = plan.ends();
         for id in plan.ids() {
             let operands = &self.operands[id.index()];
@@ -133,7 +132,7 @@ impl<'a> Lives<'a> {
             blocks.push(operands.first().filter(|_| is_view).map_or(id, |operand| blocks[operand.index()]));
         }
         plan.outputs.iter().for_each(|output| last[blocks[output.index()].index()] = StepId::end());
-        // What a block that is not read any more leaves free.
+        // The bytes freed when a block is no longer read.
         let freed = |id: StepId| match self.inputs.get(&id) {
             Some(given) => {
                 if given.donated {
@@ -145,7 +144,7 @@ impl<'a> Lives<'a> {
             None => working(id).result,
         };
         let is_own = |id: StepId| blocks[id.index()] == id;
-        // What nobody reads is not kept.
+        // Unread values are not kept.
         let is_kept = |id: StepId| is_own(id) && (last[id.index()] != id || self.inputs.contains_key(&id));
         let mut dying = vec![0u64; last.len()];
         for id in plan.ids().filter(|id| is_kept(*id) && last[id.index()] != StepId::end()) {

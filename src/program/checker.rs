@@ -1,7 +1,7 @@
-//! What is known while a program is checked.
+//! State of the program checker.
 
 use super::declarations::Ground;
-use super::dtypes::ToldDTypes;
+use super::dtypes::ReportedDTypes;
 use super::error::{CheckError, Checked};
 use super::functions::Declared;
 use super::grid::Views;
@@ -17,104 +17,104 @@ use crate::span::{Span, Spanned};
 use crate::syntax::{Ast, Name};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The state of the checker: the program so far, and what its names mean.
+/// The checker: the program so far, and the meaning of its names.
 pub(super) struct Checker {
     pub(super) mesh: Mesh,
     pub(super) hardware: Option<Name>,
     /// The last statement that declares axes.
     pub(super) axes: Span,
-    /// The networks that axes lie over.
+    /// The networks of axes.
     pub(super) networks: Vec<Name>,
-    /// The links that are degraded.
+    /// The degraded links.
     pub(super) links: Vec<Spanned<DegradedLink>>,
     pub(super) dims: Dims,
-    /// By name; `None` where that was told to be wrong.
+    /// Dims by name; `None` after a reported error.
     pub(super) named_dims: BTreeMap<String, Option<Dim>>,
-    /// The least common multiple of the numbers of shards in which layouts so far cut each dim.
+    /// For each dim the least common multiple of the shard counts of the layouts so far.
     pub(super) splits: BTreeMap<DimId, u64>,
-    /// Dims that stand for several, major first.
+    /// Dims made of other dims, major first.
     pub(super) parts: BTreeMap<String, Vec<Dim>>,
-    /// Names that stand for several axes, major first.
+    /// Names for several axes, major first.
     pub(super) views: Views,
-    /// Unknown axes that were told of.
-    pub(super) told_axes: BTreeSet<String>,
+    /// Unknown axes already reported.
+    pub(super) reported_axes: BTreeSet<String>,
     pub(super) values: Vec<Value>,
-    /// Over which axes each value can be an open sum while its layout is free.
+    /// The axes over which each value of free layout can be an open sum.
     pub(super) sums: Vec<BTreeMap<Operator, AxisSet>>,
     /// Where the layout of each value is written.
     pub(super) places: Vec<Span>,
-    /// The arrays by name: an index into `bindings`.
+    /// Arrays by name, as indices into `bindings`.
     pub(super) scope: BTreeMap<String, usize>,
     pub(super) bindings: Vec<Binding>,
-    /// Where each value was used last.
+    /// The last use of each value.
     pub(super) uses: BTreeMap<ValueId, Span>,
-    /// What `output` lines name.
+    /// The names in `output` lines.
     pub(super) aliases: Vec<Alias>,
     pub(super) outputs: Vec<ValueId>,
-    /// The blocks that were checked.
+    /// The checked blocks.
     pub(super) repeats: Vec<Repeat>,
-    /// So many statements of blocks inside of bodies were checked.
+    /// Number of checked statements in blocks inside bodies.
     pub(super) written_out: usize,
-    /// What `expect` lines say.
+    /// The `expect` lines.
     pub(super) expectations: Vec<Expectation>,
-    /// What `limit` lines say.
+    /// The `limit` lines.
     pub(super) limits: Vec<Limit>,
-    /// How deep the expression at hand is nested.
+    /// Nesting depth of the current expression.
     pub(super) depth: usize,
-    /// How many blocks are open.
+    /// Number of open blocks.
     pub(super) bodies: usize,
-    /// The functions so far, by name.
+    /// Functions by name.
     pub(super) functions: BTreeMap<String, Declared>,
-    /// Numbers that have a name.
+    /// Named numbers.
     pub(super) constants: BTreeMap<String, f64>,
-    /// So many statements of functions were checked.
+    /// Number of checked statements of functions.
     pub(super) called: usize,
-    /// The functions of which the statements are being checked, by their places in order.
+    /// The functions being checked, outermost first, by index.
     pub(super) calls: Vec<usize>,
     pub(super) diagnostics: Diagnostics,
-    /// The method that the statement at hand asks for.
+    /// The method requested by the current statement.
     pub(super) method: Option<Method>,
-    /// The name of the result of the statement at hand.
+    /// The result name of the current statement.
     pub(super) target: Option<String>,
-    /// Words of statements that could not be read.
+    /// Words of statements that failed to parse.
     pub(super) lost: BTreeSet<String>,
-    /// Whether the sizes of the mesh are those that are written.
+    /// Whether the mesh sizes are as written, without an error.
     pub(super) sound: bool,
-    /// Whether parts of an axis could not be read.
+    /// Whether parts of an axis failed to parse.
     pub(super) parts_lost: bool,
     /// See [`Ast::rebound`].
     pub(super) rebound: BTreeMap<String, u32>,
     /// See [`Ast::nameless`].
     pub(super) nameless: bool,
-    /// Values that were told to be said in another layout than they have, by that layout.
+    /// Layout mismatches already reported, by value and layout.
     pub(super) told_layouts: BTreeSet<(ValueId, String)>,
     /// See `dtypes.rs`.
-    pub(super) told_dtypes: ToldDTypes,
+    pub(super) reported_dtypes: ReportedDTypes,
 }
 
-/// A name and what it stands for, from one statement to the next that binds it again.
+/// A name and its meaning, up to the next statement that binds it again.
 #[derive(Clone, Debug)]
 pub(super) struct Binding {
     /// `None` for an unnamed result.
     pub(super) name: Option<String>,
-    /// `None` where the statement has an error: uses of it are passed over.
+    /// `None` after an error in the statement; uses are ignored.
     pub(super) value: Option<ValueId>,
     pub(super) place: Span,
-    /// An input, not a result.
+    /// Whether it is an input.
     pub(super) input: bool,
     pub(super) used: bool,
-    /// Bound again further down.
+    /// Whether it is bound again further down.
     pub(super) shadowed: bool,
-    /// Known inside of a body only.
+    /// Whether it is local to a body.
     pub(super) local: bool,
-    /// Handed on by a body, whose next iteration uses it.
+    /// Whether a body carries it to the next iteration.
     pub(super) carried: bool,
 }
 
 impl Checker {
-    /// The most dims of an array.
+    /// Limit on the dims of an array.
     pub(super) const MOST_DIMS: usize = 32;
-    /// Arrays have fewer elements than this.
+    /// Exclusive limit on the elements of an array.
     pub(super) const ELEMENTS: u64 = 1 << 60;
 
     pub(super) fn new(ground: Ground, ast: &Ast, diagnostics: Diagnostics) -> Checker {
@@ -130,7 +130,7 @@ impl Checker {
             splits: BTreeMap::new(),
             parts,
             views,
-            told_axes: BTreeSet::new(),
+            reported_axes: BTreeSet::new(),
             method: None,
             target: None,
             lost: ast.lost.clone(),
@@ -139,7 +139,7 @@ impl Checker {
             rebound: ast.rebound.clone(),
             nameless: ast.nameless,
             told_layouts: BTreeSet::new(),
-            told_dtypes: ToldDTypes::default(),
+            reported_dtypes: ReportedDTypes::default(),
             values: Vec::new(),
             sums: Vec::new(),
             places: Vec::new(),
@@ -162,10 +162,20 @@ impl Checker {
         }
     }
 
-    /// Adds a value without a name, of free layout.
+    /// Adds an unnamed value of free layout.
     pub(super) fn add(&mut self, dtype: DType, dims: Vec<Dim>, definition: Definition, span: Span) -> Checked<ValueId> {
         let method = self.method;
-        self.add_value(Value { name: None, dtype, dims, definition, wanted: Wanted::Free, method, pin: None, span })
+        self.add_value(Value {
+            name: None,
+            dtype,
+            dims,
+            definition,
+            wanted: Wanted::Free,
+            method,
+            pin: None,
+            span,
+            call: None,
+        })
     }
 
     /// Adds a value.
@@ -187,17 +197,17 @@ impl Checker {
         Ok(id)
     }
 
-    /// One value.
+    /// A value.
     pub(super) fn value(&self, id: ValueId) -> &Value {
         &self.values[id.index()]
     }
 
-    /// Where its layout is written.
+    /// Where a value's layout is written.
     pub(super) fn place(&self, id: ValueId) -> Span {
         self.places[id.index()]
     }
 
-    /// Its layout, if it is known.
+    /// A value's layout, if known.
     pub(super) fn exact(&self, id: ValueId) -> Option<&Sharding> {
         match &self.value(id).wanted {
             Wanted::Exact(sharding) => Some(sharding),
@@ -205,22 +215,22 @@ impl Checker {
         }
     }
 
-    /// Where it is used at hand.
+    /// The current use of a value.
     pub(super) fn use_place(&self, id: ValueId) -> Span {
         self.uses.get(&id).copied().unwrap_or(self.value(id).span)
     }
 
-    /// As it is written, `A[I_X, J]`; an unnamed one has brackets only.
+    /// Formats a value as written, `A[I_X, J]`; an unnamed one as its brackets.
     pub(super) fn show(&self, id: ValueId) -> String {
         self.show_as(id, self.value(id).name.as_deref().unwrap_or_default())
     }
 
-    /// As it is written under another name.
+    /// Formats a value as written, under another name.
     pub(super) fn show_as(&self, id: ValueId, name: &str) -> String {
         format!("{name}{}", self.value(id).brackets(&self.mesh, &self.dims))
     }
 
-    /// Binds a name, or an unnamed result, to a value; `None` if the value is not known for an error.
+    /// Binds a name, or an unnamed result, to a value; `None` after an error.
     pub(super) fn bind(&mut self, name: Option<&str>, value: Option<ValueId>, place: Span, input: bool) {
         if let Some(name) = name {
             self.constants.remove(name);
@@ -243,13 +253,13 @@ impl Checker {
         });
     }
 
-    /// What the name stands for here.
+    /// The current meaning of a name.
     pub(super) fn binding(&self, name: &str) -> Option<&Binding> {
         self.scope.get(name).map(|index| &self.bindings[*index])
     }
 }
 
-/// An array in a message.
+/// Formats an array for a message.
 pub(super) fn quoted(name: &str) -> String {
-    if name.is_empty() { "an array without a name".to_owned() } else { format!("`{name}`") }
+    if name.is_empty() { "an unnamed array".to_owned() } else { format!("`{name}`") }
 }

@@ -1,8 +1,8 @@
-//! Collectives written by hand: what they are over, whether they fit their operand, and what they give.
+//! Written collectives: their axes, whether they fit the operand, and their result.
 
 use super::checker::Checker;
 use super::error::{CheckError, Checked, Failure};
-use super::infer::{appended_to, infer};
+use super::infer::{appended_to, infer, one_step};
 use super::layouts::Written;
 use super::{Definition, Value, ValueId, Wanted};
 use crate::collective::Collective;
@@ -14,20 +14,20 @@ use crate::span::{Span, Spanned};
 use crate::syntax::{CollectiveName, Expr, Name};
 use itertools::Itertools;
 
-/// A collective as it is written, with the operand it is applied to.
+/// A written collective and its operand.
 struct Call<'a> {
     kind: CollectiveName,
-    /// `AllGather_X`, as it reads.
+    /// The name as written, `AllGather_X`.
     text: String,
     at: Span,
     operand: ValueId,
     from: &'a Sharding,
-    /// The layout that the result is written with.
+    /// The written layout of the result.
     said: Option<&'a Sharding>,
 }
 
 impl Checker {
-    /// Adds a collective; `result` is what the statement writes as its result, with its name.
+    /// Adds a collective; `result` is the statement's written result and its name.
     pub(super) fn collective(
         &mut self,
         kind: &Spanned<CollectiveName>,
@@ -36,8 +36,8 @@ impl Checker {
         result: Option<(&Written, &str)>,
         span: Span,
     ) -> Checked<ValueId> {
-        let wishes = result.map(|(written, _)| written.wishes.as_slice());
-        let operand = self.array_expr(argument, wishes)?;
+        let requested = result.map(|(written, _)| written.requested.as_slice());
+        let operand = self.array_expr(argument, requested)?;
         let at = kind.span;
         let text = collective_text(kind.node, subscript);
         let Some(from) = self.exact(operand).cloned() else {
@@ -51,7 +51,7 @@ impl Checker {
                 | Definition::Map { .. }
                 | Definition::Move { .. }
                 | Definition::Collective { .. }
-                | Definition::Rename { .. } => "write its layout in brackets where it is made",
+                | Definition::Rename { .. } => "write its layout in brackets where it is computed",
             };
             let help = help.to_owned();
             let from = self.place(operand);
@@ -73,7 +73,8 @@ impl Checker {
         let definition = Definition::Collective { collective, from: from.clone(), operand };
         let (text, wanted) = (call.text, Wanted::Exact(to));
         let method = self.method;
-        let id = self.add_value(Value { name: None, dtype, dims, definition, wanted, method, pin: None, span })?;
+        let id =
+            self.add_value(Value { name: None, dtype, dims, definition, wanted, method, pin: None, span, call: None })?;
         if let Some((written, name)) = result {
             self.collective_result(id, written, name, text, [at, span])?;
         }
@@ -90,14 +91,22 @@ impl Checker {
     ) -> Checked<()> {
         let value = self.value(id);
         let same_dims =
-            self.granted(&written.wishes, &value.dims) == value.dims && written.wishes.len() == value.dims.len();
+            self.matched(&written.requested, &value.dims) == value.dims && written.requested.len() == value.dims.len();
         if same_dims && self.exact(id).is_some_and(|gives| written.wanted.allows(gives)) {
             return Ok(());
         }
         let (gives, said) = (self.show_as(id, name), format!("{name}{}", written.text));
         let brackets = value.brackets(&self.mesh, &self.dims);
         let mut fixes = vec![Fix { edit: Edit::Replace(written.span), text: brackets }];
-        if let Definition::Collective { operand, .. } = &value.definition {
+        if let Definition::Collective { operand, from: layout, .. } = &value.definition {
+            // Another collective leads to the written layout.
+            if let Wanted::Exact(to) = &written.wanted
+                && to.dims.len() == layout.dims.len()
+            {
+                let dim_name = |dim: usize| self.dims.name(value.dims[dim].id);
+                let step = one_step(layout, to, &self.mesh).map(|step| step.name(layout, &self.mesh, dim_name));
+                fixes.extend(step.map(|text| Fix { edit: Edit::Replace(from), text }));
+            }
             // Without its head the statement is a bare move.
             fixes.push(Fix { edit: Edit::Replace(span), text: self.show(*operand) });
         }
@@ -159,21 +168,32 @@ impl Checker {
         }
     }
 
-    /// The axes of some words, none of which was written before.
+    /// The axes of some words that were not written before.
     fn fresh_axes(&mut self, call: &Call<'_>, words: &[Name], before: &[Axes]) -> Checked<Vec<AxisId>> {
         let mut fresh: Vec<AxisId> = Vec::new();
+        let dims = &self.value(call.operand).dims;
+        let is_dim = |word: &&Name| {
+            dims.iter().any(|dim| self.dims.name(dim.id) == word.node) && self.axes_named(&word.node).is_none()
+        };
+        let onto = matches!(call.kind, CollectiveName::AllToAll | CollectiveName::ReduceScatter);
+        if let Some(word) = words.first().filter(|word| onto && is_dim(word)) {
+            let why = format!("`{}` is a dim, not an axis", word.node);
+            let help =
+                format!("the axis comes first, then the dim to shard: `{}_{{X,{}}}`", kind_text(call.kind), word.node);
+            return Err(self.axis_error(call, why, help, word.span));
+        }
         for (axis, at) in self.axes(words)? {
             if fresh.contains(&axis) || before.iter().any(|axes| axes.contains(axis)) {
-                let why = format!("`{}` is written twice", self.mesh.axis(axis).name);
-                return Err(self.axis_error(call, why, "drop one of the two".to_owned(), at));
+                let why = format!("`{}` is used twice", self.mesh.axis(axis).name);
+                return Err(self.axis_error(call, why, "remove one of them".to_owned(), at));
             }
             fresh.push(axis);
         }
         Ok(fresh)
     }
 
-    /// The dims before the last that a ReduceScatter goes to, each with its axes, and the words after them: in
-    /// `{X,I,Y,K}` they are `I`, with `X`. A word that is an axis is none of them.
+    /// The dims before the last that a ReduceScatter scatters to, each with its axes, and the words after them: `I` with `X` in
+    /// `{X,I,Y,K}`. A word that names an axis is not a dim.
     fn earlier_dims<'b>(&self, call: &Call<'_>, words: &'b [Name]) -> (Vec<(usize, &'b [Name])>, &'b [Name]) {
         let (mut found, mut rest) = (Vec::new(), words);
         if call.kind != CollectiveName::ReduceScatter {
@@ -215,8 +235,18 @@ impl Checker {
         if only_axes {
             return Ok((None, subscript));
         }
-        let help =
-            format!("its operand is `{}`; the last item is the dim that is sharded then", self.show(call.operand));
+        let help = format!("the operand is `{}`; the last subscript is the dim to shard", self.show(call.operand));
+        let help = match words {
+            // The axis and the dim in each other's place, or two dims.
+            [first] if dims.iter().any(|dim| self.dims.name(dim.id) == first.node) => {
+                format!(
+                    "the axis comes first, then the dim to shard: `{}_{{X,{}}}`; {help}",
+                    kind_text(call.kind),
+                    first.node
+                )
+            }
+            _ => help,
+        };
         let collective = format!("`{}`", call.text);
         Err(CheckError::CollectiveDim { collective, at: last.span, help }.into())
     }
@@ -234,13 +264,17 @@ impl Checker {
     }
 
     fn no_dim(&self, call: &Call<'_>, axes: String) -> Failure {
-        let name = self.first_dim(call);
+        let value = self.value(call.operand);
+        // An AllToAll shards another dim than the one that has the axes.
+        let whole =
+            call.from.dims.iter().position(|axes| axes.is_empty()).filter(|_| call.kind == CollectiveName::AllToAll);
+        let name = whole.map_or_else(|| self.first_dim(call), |place| self.dims.name(value.dims[place].id));
         let kind = kind_text(call.kind);
-        let help = format!("write it behind the axes: `{kind}_{{{},{name}}}`", axes.trim_matches(['{', '}']));
+        let help = format!("write it after the axes: `{kind}_{{{},{name}}}`", axes.trim_matches(['{', '}']));
         CheckError::CollectiveDim { collective: format!("`{}`", call.text), at: call.at, help }.into()
     }
 
-    /// Without a subscript: what leads to the written result, or all that there is to do.
+    /// The axes without a subscript: those that lead to the written result, or all possible ones.
     fn inferred(&self, call: &Call<'_>, dim: Option<usize>) -> Checked<Collective> {
         let found = match call.said {
             Some(said) => infer(call.kind, call.from, said),
@@ -255,7 +289,7 @@ impl Checker {
                 CollectiveName::AllToAll => None,
             },
         };
-        let why = || "nothing says which axes it is over".to_owned();
+        let why = || "its axes are missing".to_owned();
         let items = match call.kind {
             CollectiveName::ReduceScatter | CollectiveName::AllToAll => {
                 let dim = self.value(call.operand).dims.last().map_or("J".to_owned(), |dim| self.dims.name(dim.id));
@@ -278,7 +312,7 @@ impl Checker {
         CheckError::CollectiveAxis { collective, operand, why, at, from: self.place(call.operand), help }.into()
     }
 
-    /// Why a collective cannot be applied to its operand.
+    /// Why a collective does not apply to its operand.
     fn does_not_fit(&self, call: &Call<'_>, collective: &Collective) -> Failure {
         let from = call.from;
         let used = format!("its layout is `{}`", self.show(call.operand));
@@ -294,42 +328,58 @@ impl Checker {
             | Collective::Open { .. } => (AxisSet::NONE, AxisSet::NONE),
         };
         if axes.is_empty() {
-            return fail("there is nothing to do".to_owned(), used);
+            return fail("it has no effect".to_owned(), used);
         }
         if let Some(axis) = axes.without(wanted).iter().next() {
             let name = &self.mesh.axis(axis).name;
             return match (from.open.contains(axis), from.dim_of(axis)) {
-                (true, _) if from.operator == Operator::Root => fail(
-                    format!("only the first device along `{name}` has it"),
-                    format!("`Broadcast_{name}` gives it to the others"),
-                ),
+                (true, _) if from.operator == Operator::Root => {
+                    fail(format!("only the first device along `{name}` holds it"), format!("use `Broadcast_{name}`"))
+                }
                 (true, _) => fail(
                     format!("`{name}` is in the open sum"),
                     format!(
-                        "`AllReduce_{name}` closes it, `ReduceScatter_{{{name},{}}}` shards `{0}` as well",
+                        "close it with `AllReduce_{name}`, or with `ReduceScatter_{{{name},{}}}`, which also shards `{0}`",
                         self.first_dim(call)
                     ),
                 ),
                 (false, Some(place)) => {
                     let dim = self.dims.name(self.value(call.operand).dims[place].id);
-                    let why = format!("`{name}` shards `{dim}` and no sum is open over it");
-                    fail(why, format!("`AllGather_{name}` makes `{dim}` whole"))
+                    let why = format!("`{name}` shards `{dim}`, and no sum is open over `{name}`");
+                    fail(why, format!("use `AllGather_{name}` to unshard `{dim}`"))
                 }
-                (false, None) => fail(format!("`{name}` is not in its layout"), used),
+                (false, None) => {
+                    let closes = matches!(collective, Collective::AllReduce { .. } | Collective::ReduceScatter { .. });
+                    let others = from.open.names(&self.mesh);
+                    let help = match self.value(call.operand).definition {
+                        _ if !closes => used,
+                        _ if matches!(collective, Collective::AllReduce { .. }) && !from.open.is_empty() => {
+                            format!("the sum is open over `{others}`: use `AllReduce_{others}`")
+                        }
+                        Definition::Collective {
+                            collective: Collective::AllReduce { axes } | Collective::AllGather { axes },
+                            ..
+                        } if axes.contains(axis) => {
+                            format!("the sum over `{name}` is already closed; remove this collective; {used}")
+                        }
+                        _ => format!("no sum is open over `{name}`; {used}"),
+                    };
+                    fail(format!("`{name}` is not in its layout"), help)
+                }
             };
         }
         let root = from.operator == Operator::Root && !from.open.is_empty();
         match collective {
             Collective::AllReduce { .. } | Collective::ReduceScatter { .. } if root => fail(
                 format!(
-                    "only the first device along `{}` has it, and there is nothing to combine",
+                    "only the first device along `{}` holds it, so there are no partial results",
                     axes.names(&self.mesh)
                 ),
-                format!("`Broadcast_{}` gives it to the others", axes.names(&self.mesh)),
+                format!("use `Broadcast_{}`", axes.names(&self.mesh)),
             ),
             Collective::Broadcast { .. } if !root => fail(
-                format!("its pieces are still to be combined, by {}", from.operator),
-                format!("`AllReduce_{}` closes it", axes.names(&self.mesh)),
+                format!("its partial results are not combined yet, by {}", from.operator),
+                format!("use `AllReduce_{}`", axes.names(&self.mesh)),
             ),
             Collective::AllGather { axes } => self.gather_major(call, *axes),
             Collective::AllToAll { axes, from: source, to } => self.all_to_all_misfit(call, *axes, *source, *to),
@@ -339,11 +389,11 @@ impl Checker {
             | Collective::Reshard { .. }
             | Collective::Broadcast { .. }
             | Collective::Slice { .. }
-            | Collective::Open { .. } => fail("it cannot be applied there".to_owned(), used),
+            | Collective::Open { .. } => fail("it does not apply".to_owned(), used),
         }
     }
 
-    /// A gather of axes that are not the minor-most ones: the move that does it instead.
+    /// The move that replaces a gather of axes that are not minor-most.
     fn gather_major(&self, call: &Call<'_>, axes: AxisSet) -> Failure {
         let value = self.value(call.operand);
         let mut to = call.from.clone();
@@ -373,14 +423,14 @@ impl Checker {
         let name = |place: usize| self.dims.name(self.value(call.operand).dims[place].id);
         let shown = self.show(call.operand);
         if source == to {
-            let why = format!("`{}` is sharded by it already", name(to));
-            return self.axis_error(call, why, "name the dim that is to be sharded then".to_owned(), call.at);
+            let why = format!("it already shards `{}`", name(to));
+            return self.axis_error(call, why, "name the dim to shard".to_owned(), call.at);
         }
         let mut after = call.from.clone();
         after.dims[source] = after.dims[source].iter().filter(|axis| !axes.contains(*axis)).collect();
         after.dims[to] = after.dims[to].then(axes);
         let text = axes.names(&self.mesh);
-        let why = format!("`{text}` is not the minor-most part of what shards `{}`", name(source));
+        let why = format!("`{text}` is not the minor-most part of the axes of `{}`", name(source));
         let value = self.value(call.operand);
         let brackets = Value { wanted: Wanted::Exact(after), ..value.clone() }.brackets(&self.mesh, &self.dims);
         let help = format!("write the move: `{shown} -> {}{brackets}`", value.name.as_deref().unwrap_or_default());
@@ -398,7 +448,7 @@ fn kind_text(kind: CollectiveName) -> &'static str {
     }
 }
 
-/// As it reads: `AllGather_X`, `ReduceScatter_{X,K}`.
+/// Formats `AllGather_X`, `ReduceScatter_{X,K}`.
 fn collective_text(kind: CollectiveName, subscript: &[Name]) -> String {
     let words: Vec<&str> = subscript.iter().map(|word| word.node.as_str()).collect();
     match words.as_slice() {

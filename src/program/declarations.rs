@@ -1,38 +1,38 @@
-//! The mesh and the dims: read before everything else, since every other statement rests on them.
+//! Declarations of the mesh and the dims, read before all other statements.
 
 use super::error::CheckError;
 use super::grid::{Grid, Views};
 use super::names::nearest;
 use super::size::read_size;
-use crate::diag::Diagnostics;
+use crate::diag::{Diagnostics, did_you_mean};
 use crate::layout::{Dim, Dims};
 use crate::mesh::Mesh;
 use crate::span::Span;
 use crate::syntax::{Ast, DimDecl, DimSize, Name, PartDecl, SizeExpr, StatementKind};
 use std::collections::BTreeMap;
 
-/// What the declarations say.
+/// The declared mesh and dims.
 pub(super) struct Ground {
     pub(super) mesh: Mesh,
-    /// Whether its sizes are those that are written.
+    /// Whether the mesh sizes are as written, without an error.
     pub(super) sound: bool,
-    /// Whether parts of an axis could not be read: their names may stand anywhere.
+    /// Whether parts of an axis failed to parse; their names may occur anywhere.
     pub(super) parts_lost: bool,
     pub(super) hardware: Option<Name>,
-    /// The networks that axes lie over.
+    /// The networks of axes.
     pub(super) networks: Vec<Name>,
     pub(super) dims: Dims,
-    /// By name; `None` where the declaration has an error.
+    /// Dims by name; `None` after an error.
     pub(super) named_dims: BTreeMap<String, Option<Dim>>,
-    /// Dims that stand for several, major first: `N = K*M`; empty where the declaration has an error.
+    /// Dims made of other dims, major first: `N = K*M`; empty after an error.
     pub(super) parts: BTreeMap<String, Vec<Dim>>,
-    /// Names that stand for several axes of the mesh, major first.
+    /// Names for several mesh axes, major first.
     pub(super) views: Views,
     /// The last statement that declares axes.
     pub(super) axes: Span,
 }
 
-/// Reads all `mesh` and `dims` statements; `None` if there is no mesh to go on with.
+/// Reads all `mesh` and `dims` statements; `None` without a usable mesh.
 pub(super) fn read(ast: &Ast, diagnostics: &mut Diagnostics) -> Option<Ground> {
     let mut mesh: Option<(Span, Option<Grid>, Option<Name>)> = None;
     let mut views: Vec<(&Name, &[PartDecl], Span)> = Vec::new();
@@ -59,7 +59,7 @@ pub(super) fn read(ast: &Ast, diagnostics: &mut Diagnostics) -> Option<Ground> {
             }
             StatementKind::View { axis, parts } => {
                 if let Some(first) = first_array {
-                    let what = format!("what `{}` is made of", axis.node);
+                    let what = format!("the parts of `{}`", axis.node);
                     diagnostics.push(&CheckError::MeshLate { what, first, mesh: statement.span });
                 }
                 views.push((axis, parts, statement.span));
@@ -102,7 +102,7 @@ pub(super) fn read(ast: &Ast, diagnostics: &mut Diagnostics) -> Option<Ground> {
     Some(Ground { mesh, sound, parts_lost, hardware, networks, dims, named_dims, parts, views, axes })
 }
 
-/// A dim and an axis that a name with `_` could stand for as well: `d_model` for dim `d` over axis `model`.
+/// A name with `_` that is ambiguous: `d_model`, or dim `d` over axis `model`.
 fn other_reading<'n>(name: &'n str, dims: &BTreeMap<&str, Span>, axes: &[&'n str]) -> Option<(&'n str, &'n str)> {
     let cuts = name.match_indices('_').map(|(at, _)| (&name[..at], &name[at + 1..]));
     let of_dims = cuts.filter(|(dim, _)| dims.contains_key(dim));
@@ -115,14 +115,14 @@ fn other_reading<'n>(name: &'n str, dims: &BTreeMap<&str, Span>, axes: &[&'n str
     })
 }
 
-/// The dims as far as they are declared.
+/// The declared dims.
 #[derive(Default)]
 struct Sizes<'a> {
     dims: Dims,
     named: BTreeMap<String, Option<Dim>>,
     parts: BTreeMap<String, Vec<Dim>>,
     places: BTreeMap<&'a str, Span>,
-    /// The sizes of those that have one.
+    /// Known dim sizes.
     known: BTreeMap<&'a str, u64>,
 }
 
@@ -159,7 +159,7 @@ impl<'a> Sizes<'a> {
         read_size(size, &format!("dim `{name}`"), &self.known, diagnostics)
     }
 
-    /// The dims that another one is made of; one that is made of others counts as those.
+    /// The factors of a composed dim, expanded recursively.
     fn split(&mut self, parts: &[Name], diagnostics: &mut Diagnostics) -> Option<Vec<Dim>> {
         let mut found: Vec<Dim> = Vec::new();
         for part in parts {
@@ -168,8 +168,8 @@ impl<'a> Sizes<'a> {
                 (None, Some(dims)) if !dims.is_empty() => dims.clone(),
                 (None, None) => {
                     let help = match nearest(&part.node, self.places.keys().copied()) {
-                        Some(near) => format!("did you mean `{near}`?"),
-                        None => format!("give it a size before: `dims {{{}: 8}}`", part.node),
+                        Some(near) => did_you_mean(near),
+                        None => format!("declare it before: `dims {{{}: 8}}`", part.node),
                     };
                     diagnostics.push(&CheckError::UnknownDim { name: part.node.clone(), at: part.span, help });
                     // Told once; later uses rest on this.

@@ -1,7 +1,7 @@
-//! What can be wrong with a program, in words.
+//! Diagnostics of the checker.
 //!
-//! The name of a variant says what is wrong; the code is its stable word. Labels stand at every place involved, and
-//! the help is what to write next.
+//! Each variant is one kind of diagnostic with a stable code. Labels mark every location involved, and
+//! the help says what to write instead.
 
 use crate::diag::Fix;
 use crate::dtype::DType;
@@ -10,7 +10,7 @@ use crate::operator::Operator;
 use crate::span::Span;
 use crate::syntax::SizeFlaw;
 
-/// Everything that the checker says: errors first, then warnings, then notes.
+/// The diagnostics of the checker: errors, then warnings, then notes.
 #[derive(Clone, Debug, PartialEq, thiserror::Error, miette::Diagnostic)]
 pub(super) enum CheckError {
     #[error("the program has no mesh")]
@@ -34,7 +34,7 @@ pub(super) enum CheckError {
     MeshLate {
         /// The mesh, or the parts of an axis.
         what: String,
-        #[label("an array stands here already")]
+        #[label("the first array")]
         first: Span,
         #[label(primary, "declared here")]
         mesh: Span,
@@ -51,8 +51,11 @@ pub(super) enum CheckError {
         at: Span,
     },
 
-    #[error("the mesh {mesh} has no such device")]
-    #[diagnostic(code("no-device"), help("a device has a coordinate for each axis, in their order, from 0"))]
+    #[error("no such device in mesh {mesh}")]
+    #[diagnostic(
+        code("no-device"),
+        help("a device has one coordinate per axis, in the order of the axes, counted from 0")
+    )]
     NoDevice {
         mesh: String,
         why: String,
@@ -61,7 +64,7 @@ pub(super) enum CheckError {
     },
 
     #[error("axis `{name}` is declared twice")]
-    #[diagnostic(code("axis-repeated"), help("give one of the two another name"))]
+    #[diagnostic(code("axis-repeated"), help("rename one of them"))]
     AxisRepeated {
         name: String,
         #[label("first declared here")]
@@ -71,7 +74,7 @@ pub(super) enum CheckError {
     },
 
     #[error("dim `{name}` is declared twice")]
-    #[diagnostic(code("dim-redeclared"), help("give one of the two another name, or drop it"))]
+    #[diagnostic(code("dim-redeclared"), help("rename or remove one of them"))]
     DimRedeclared {
         name: String,
         #[label("first declared here")]
@@ -88,33 +91,36 @@ pub(super) enum CheckError {
         at: Span,
     },
 
-    #[error("the size has no value: {why}")]
+    #[error("invalid size: {why}")]
     #[diagnostic(code("size-without-value"), help("sizes are whole numbers below 2^64"))]
     SizeWithoutValue {
         why: String,
-        #[label("no size")]
+        #[label("invalid size")]
         at: Span,
     },
 
-    #[error("`{name}` has no size here")]
+    #[error("unknown size `{name}`")]
     #[diagnostic(code("unknown-size"))]
     UnknownSize {
         name: String,
-        #[label("no size is known for it")]
+        #[label("unknown size")]
         at: Span,
         #[help]
         help: String,
     },
 
-    #[error("dim `{dim}` stands twice among the parts of a dim")]
-    #[diagnostic(code("part-repeated"), help("a dim is made of different dims; declare a second one of that size"))]
+    #[error("dim `{dim}` is used twice in a composite dim")]
+    #[diagnostic(
+        code("part-repeated"),
+        help("the parts of a dim must be different; declare a second dim of the same size")
+    )]
     PartRepeated {
         dim: String,
-        #[label("again here")]
+        #[label("used again here")]
         at: Span,
     },
 
-    #[error("axis `{axis}` of {size} cuts `{name}` = {parts} ({sizes}) across its parts")]
+    #[error("axis `{axis}` of size {size} does not align with the parts of `{name}` = {parts} ({sizes})")]
     #[diagnostic(code("cut-across"))]
     CutAcross {
         name: String,
@@ -124,23 +130,23 @@ pub(super) enum CheckError {
         size: u64,
         #[help]
         help: String,
-        #[label("cuts across")]
+        #[label("splits a part unevenly")]
         at: Span,
     },
 
-    #[error("`{name}` stands for the dims {parts}")]
-    #[diagnostic(code("dim-of-parts"), help("name one of these dims here"))]
+    #[error("`{name}` is a composite of the dims {parts}")]
+    #[diagnostic(code("dim-of-parts"), help("use one of these dims"))]
     DimOfParts {
         name: String,
         parts: String,
-        #[label("several dims")]
+        #[label("expected a single dim")]
         at: Span,
     },
 
-    #[error("`{name}` is an axis of its own and a physical axis of another")]
+    #[error("axis `{name}` has the same name as a physical axis of another axis")]
     #[diagnostic(
         code("axis-repeated"),
-        help("the physical axes of `X: 4x4` are called `X1` and `X2`; rename the other axis")
+        help("the physical axes of `X: 4x4` are named `X1` and `X2`; rename the other axis")
     )]
     PhysicalName {
         name: String,
@@ -148,8 +154,8 @@ pub(super) enum CheckError {
         at: Span,
     },
 
-    #[error("the parts of `{axis}` make {found} devices, the axis has {size}")]
-    #[diagnostic(code("view-size"), help("the sizes of the parts multiply to that of the axis"))]
+    #[error("the parts of axis `{axis}` multiply to {found}, but the axis has size {size}")]
+    #[diagnostic(code("view-size"), help("the product of the part sizes must equal the size of the axis"))]
     ViewSize {
         axis: String,
         found: u64,
@@ -158,12 +164,12 @@ pub(super) enum CheckError {
         at: Span,
     },
 
-    #[error("`{name}` stands for {parts} already")]
-    #[diagnostic(code("view-of-parts"), help("an axis is cut in parts once; cut one of its parts further"))]
+    #[error("axis `{name}` is already split into {parts}")]
+    #[diagnostic(code("view-of-parts"), help("an axis is split once; split one of its parts instead"))]
     ViewOfParts {
         name: String,
         parts: String,
-        #[label("in parts already")]
+        #[label("already split")]
         at: Span,
     },
 
@@ -177,7 +183,7 @@ pub(super) enum CheckError {
         help: String,
     },
 
-    #[error("`{name}` can be read as one axis or as several")]
+    #[error("ambiguous axes: `{name}` is one axis or several")]
     #[diagnostic(code("ambiguous-axis"), help("write `{{{split}}}` for the several axes, or rename the axis `{name}`"))]
     AmbiguousAxis {
         name: String,
@@ -186,17 +192,17 @@ pub(super) enum CheckError {
         at: Span,
     },
 
-    #[error("dim `{name}` is not declared")]
+    #[error("unknown dim `{name}`")]
     #[diagnostic(code("unknown-dim"))]
     UnknownDim {
         name: String,
-        #[label("no size is known for it")]
+        #[label("unknown size")]
         at: Span,
         #[help]
         help: String,
     },
 
-    #[error("array `{name}` is not known here")]
+    #[error("unknown array `{name}`")]
     #[diagnostic(code("unknown-array"))]
     UnknownArray {
         name: String,
@@ -206,16 +212,16 @@ pub(super) enum CheckError {
         help: String,
     },
 
-    #[error("`{word}` is not the operator of an open sum")]
-    #[diagnostic(code("unknown-operator"), help("write one of {}: `{{U_X}}` is a sum", Operator::ALL.map(|operator| format!("`{}`", operator.word())).join(", ")))]
+    #[error("unknown operator `{word}` of an open sum")]
+    #[diagnostic(code("unknown-operator"), help("{}", near_operator(word)))]
     UnknownOperator {
         word: String,
         #[label("unknown operator")]
         at: Span,
     },
 
-    #[error("an open {operator} of {dtype} has no meaning")]
-    #[diagnostic(code("operator-dtype"), help("{} is over {}; cast the array first", operator.word(), operands(*operator)))]
+    #[error("an open {operator} does not support {dtype}")]
+    #[diagnostic(code("operator-dtype"), help("{} needs {}; cast the array first", operator.word(), operands(*operator)))]
     OperatorDType {
         operator: Operator,
         dtype: DType,
@@ -223,40 +229,37 @@ pub(super) enum CheckError {
         at: Span,
     },
 
-    #[error("a body begins with `{has}` and ends with `{ends}`")]
+    #[error("the body of `repeat` begins with `{has}` but ends with `{ends}`")]
     #[diagnostic(code("repeat-layout"))]
     RepeatLayout {
         name: String,
         has: String,
         ends: String,
-        #[label("ends like this")]
+        #[label("layout at the end of the body")]
         at: Span,
-        #[label("the next iteration needs this layout")]
+        #[label("layout that the next iteration expects")]
         from: Span,
         #[help]
         help: String,
     },
 
-    #[error("`{what}` cannot stand inside `repeat`")]
-    #[diagnostic(code("not-in-repeat"), help("a body has inputs and results; write this outside of it"))]
+    #[error("`{what}` is not allowed inside `repeat`")]
+    #[diagnostic(code("not-in-repeat"), help("a body has inputs and results only; move this out of it"))]
     NotInRepeat {
         what: &'static str,
-        #[label("inside a body")]
+        #[label("inside a `repeat` body")]
         at: Span,
     },
 
-    #[error("a `repeat` inside a body is written out, and this makes more than {most} statements")]
-    #[diagnostic(
-        code("repeat-too-long"),
-        help("let the outer block have the large count: its body is planned once, whatever the count")
-    )]
+    #[error("nested `repeat` expands to more than {most} statements")]
+    #[diagnostic(code("repeat-too-long"), help("give the outer `repeat` the large count: its body is planned once"))]
     WrittenOutTooLong {
         most: usize,
-        #[label("written out")]
+        #[label("expanded")]
         at: Span,
     },
 
-    #[error("no collective is called `{name}`")]
+    #[error("unknown collective `{name}`")]
     #[diagnostic(code("unknown-collective"))]
     UnknownMove {
         name: String,
@@ -266,7 +269,7 @@ pub(super) enum CheckError {
         help: String,
     },
 
-    #[error("function `{name}` is not known")]
+    #[error("unknown function `{name}`")]
     #[diagnostic(code("unknown-function"))]
     UnknownFunction {
         name: String,
@@ -276,7 +279,7 @@ pub(super) enum CheckError {
         help: String,
     },
 
-    #[error("`{name}` takes {takes}, and is given {count}")]
+    #[error("`{name}` takes {takes}, found {count}")]
     #[diagnostic(code("function-arguments"))]
     Arguments {
         #[help]
@@ -288,7 +291,7 @@ pub(super) enum CheckError {
         at: Span,
     },
 
-    #[error("the subscript of `{name}` does not fit it")]
+    #[error("invalid subscript of `{name}`")]
     #[diagnostic(code("function-subscript"))]
     FunctionSubscript {
         name: String,
@@ -311,11 +314,11 @@ pub(super) enum CheckError {
         help: String,
     },
 
-    #[error("dim `{dim}` stands twice in {array}")]
+    #[error("dim `{dim}` occurs twice in {array}")]
     #[diagnostic(
         code("dim-repeated"),
         help(
-            "a dim stands once in an array; declare a second dim of the same size and write `rename_{{{dim}->{dim}2}}(..)`"
+            "declare a second dim of the same size, `{dim}2`; a computed array is renamed, `rename_{{{dim}->{dim}2}}(..)`"
         )
     )]
     DimRepeated {
@@ -327,14 +330,14 @@ pub(super) enum CheckError {
         second: Span,
     },
 
-    #[error("dim `{dim}` of size {size} is padded to {padded}: {waste} % of it is waste")]
+    #[error("dim `{dim}` of size {size} is padded to {padded} ({waste} % padding)")]
     #[diagnostic(
         code("padded"),
         severity(Warning),
         help(
-            "arrays take the memory, the bytes and the operations of {padded} elements; results are cut back to {size}{}",
+            "memory, traffic and compute grow to {padded} elements; results are cut back to {size}{}",
             if *padded >= 2 * size {
-                "; whole shards are padding: shard the dim over fewer devices, or leave it whole and shard another"
+                "; some shards are all padding: shard the dim over fewer devices, or shard another dim"
             } else {
                 ""
             }
@@ -345,7 +348,7 @@ pub(super) enum CheckError {
         size: u64,
         padded: u64,
         waste: String,
-        #[label("its shards do not fit")]
+        #[label("size not divisible by the shard count")]
         at: Span,
     },
 
@@ -368,16 +371,16 @@ pub(super) enum CheckError {
         at: Span,
     },
 
-    #[error("the expression is nested too deeply")]
+    #[error("the expression is nested more than {most} levels deep")]
     #[diagnostic(code("too-deep"), help("name a part of it: `T = ..`"))]
     TooDeep {
-        #[label("{most} levels at most")]
+        #[label("too deep")]
         at: Span,
         most: usize,
     },
 
     #[error("array `{name}` is declared twice")]
-    #[diagnostic(code("array-redeclared"), help("give one of the two another name"))]
+    #[diagnostic(code("array-redeclared"), help("rename one of them"))]
     ArrayRedeclared {
         name: String,
         #[label("first declared here")]
@@ -386,10 +389,10 @@ pub(super) enum CheckError {
         second: Span,
     },
 
-    #[error("`{name}` is bound again as another array: it was `{before}` and would be `{after}`")]
+    #[error("cannot rebind `{name}` from `{before}` to `{after}`")]
     #[diagnostic(
         code("rebind-mismatch"),
-        help("a name keeps its dims and dtype, only the layout may change; use another name")
+        help("rebinding may change the layout only, not dims or dtype; use another name")
     )]
     RebindMismatch {
         name: String,
@@ -401,69 +404,71 @@ pub(super) enum CheckError {
         second: Span,
     },
 
-    #[error("{array} has holes and an open sum")]
+    #[error("{array} has both layout holes and an open sum")]
     #[diagnostic(
         code("partial-hole"),
-        help("drop the braces: what is left to the compiler may stay open; or write the axes of every dim")
+        help("remove the braces (the compiler may leave the sum open), or write the axes of every dim")
     )]
     HoleBesideOpenSum {
         array: String,
-        #[label("open sums are part of a layout without holes")]
+        #[label("an open sum needs a full layout")]
         at: Span,
     },
 
-    #[error("{array} has holes here, and its layout is left to the compiler")]
+    #[error("{array} has holes in a use, and its layout is chosen by the compiler")]
     #[diagnostic(
         code("partial-hole"),
-        help("brackets on a use say the layout that it has: drop them, or write the axes of every dim")
+        help("brackets on a use state the existing layout: remove them, or write the axes of every dim")
     )]
     HoleInUse {
         array: String,
-        #[label("a hole in a use")]
+        #[label("hole in a use")]
         at: Span,
     },
 
-    #[error("`{said}` is written, but the layout here is `{has}`")]
+    #[error("expected layout `{said}`, found `{has}`")]
     #[diagnostic(code("layout-mismatch"))]
     LayoutMismatch {
         fixes: Vec<Fix>,
         said: String,
         has: String,
-        #[label(primary, "brackets on a use say the layout it has")]
+        #[label(primary, "brackets on a use state the existing layout")]
         at: Span,
-        #[label("its layout comes from here")]
+        #[label("layout comes from here")]
         from: Span,
         #[help]
         help: String,
     },
 
-    #[error("the layout of `{array}` is not known here, and {what} needs it")]
+    #[error("{what} needs the layout of `{array}`, which is not fixed")]
     #[diagnostic(code("layout-unknown"))]
     LayoutUnknown {
         array: String,
         what: String,
-        #[label(primary, "its layout is left to the compiler")]
+        #[label(primary, "layout chosen by the compiler")]
         at: Span,
-        #[label("it comes from here")]
+        #[label("computed here")]
         from: Span,
         #[help]
         help: String,
     },
 
-    #[error("dim `{dim}` gets lost: `{array}` has it, the result has not")]
-    #[diagnostic(code("dim-lost"), help("keep `{dim}` in the result, or write its sum: `sum_{dim}(..)`"))]
+    #[error("`{dim}` is in `{array}` but not in the result, and nothing sums over it")]
+    #[diagnostic(code("dim-lost"))]
     DimLost {
         dim: String,
         array: String,
         #[label("has `{dim}`")]
         at: Span,
+        #[help]
+        help: String,
     },
 
-    #[error("dim `{dim}` of the result stands in no operand")]
+    #[error("dim `{dim}` of the result is in no operand")]
     #[diagnostic(code("dim-missing"))]
     DimMissing {
         dim: String,
-        #[label(primary, "asked for here")]
+        #[label(primary, "in the result")]
         at: Span,
         #[label("has no `{dim}`")]
         value: Span,
@@ -471,19 +476,19 @@ pub(super) enum CheckError {
         help: String,
     },
 
-    #[error("a dim without a name cannot be contracted")]
+    #[error("an unnamed dim cannot be contracted")]
     #[diagnostic(
         code("literal-contracted"),
-        help("give it a name, `dims {{{name}: {size}}}`, and write `{name}` for `{size}` in both arrays")
+        help("name it, `dims {{{name}: {size}}}`, and write `{name}` instead of `{size}` in both arrays")
     )]
     LiteralContracted {
         size: u64,
         name: String,
-        #[label("the dim of size {size} here")]
+        #[label("unnamed dim of size {size}")]
         at: Span,
     },
 
-    #[error("it is not clear which dims are contracted: {why}")]
+    #[error("ambiguous contraction: {why}")]
     #[diagnostic(code("contraction-unclear"))]
     ContractionUnclear {
         why: String,
@@ -493,65 +498,65 @@ pub(super) enum CheckError {
         help: String,
     },
 
-    #[error("dim `{dim}` cannot be contracted: {array} does not have it")]
-    #[diagnostic(code("dim-not-shared"), help("a contracted dim stands in both factors; {offer}"))]
+    #[error("cannot contract dim `{dim}`: {array} does not have it")]
+    #[diagnostic(code("dim-not-shared"), help("a contracted dim is in both factors; {offer}"))]
     DimNotShared {
         dim: String,
         array: String,
         offer: String,
-        #[label(primary, "to be contracted")]
+        #[label(primary, "contracted dim")]
         at: Span,
         #[label("does not have it")]
         operand: Span,
     },
 
-    #[error("a local product cannot do this: {why}")]
+    #[error("invalid local product: {why}")]
     #[diagnostic(code("local-layout"))]
     LocalLayout {
         fixes: Vec<Fix>,
         why: String,
-        #[label(primary, "nothing moves before this")]
+        #[label(primary, "a local product does not communicate")]
         at: Span,
-        #[label("the left operand")]
+        #[label("left operand")]
         left: Span,
-        #[label("the right operand")]
+        #[label("right operand")]
         right: Span,
         #[help]
         help: String,
     },
 
-    #[error("the local product gives `{gives}`, not `{said}`")]
-    #[diagnostic(code("local-result"), help("write `{gives}`; a collective after it makes another layout"))]
+    #[error("the local product results in `{gives}`, not `{said}`")]
+    #[diagnostic(code("local-result"), help("write `{gives}`, and change the layout with a collective"))]
     LocalResult {
         gives: String,
         said: String,
-        #[label("the result as written")]
+        #[label("declared result")]
         at: Span,
     },
 
-    #[error("there is no {operation} of {left} and {right}")]
+    #[error("cannot apply {operation} to {left} and {right}")]
     #[diagnostic(code("dtype-mismatch"), help("cast {}: `f32(..)`", culprits(*left, *right)))]
     DTypeMismatch {
         operation: &'static str,
         left: DType,
         right: DType,
-        #[label("{left} and {right} meet here")]
+        #[label("{left} and {right}")]
         at: Span,
     },
 
-    #[error("`{array}` holds {has}, not {said}")]
-    #[diagnostic(code("dtype-mismatch"), help("drop the dtype, or cast: `{said}({array})`"))]
+    #[error("`{array}` has dtype {has}, not {said}")]
+    #[diagnostic(code("dtype-mismatch"), help("remove the dtype, or cast: `{said}({array})`"))]
     DTypeSaid {
         array: String,
         has: DType,
         said: DType,
         #[label(primary, "written here")]
         at: Span,
-        #[label("its dtype comes from here")]
+        #[label("dtype comes from here")]
         from: Span,
     },
 
-    #[error("{operation} needs floats, and this is {dtype}")]
+    #[error("{operation} needs floats, found {dtype}")]
     #[diagnostic(code("needs-float"), help("cast it first: `f32(..)`"))]
     NeedsFloat {
         operation: String,
@@ -560,7 +565,7 @@ pub(super) enum CheckError {
         at: Span,
     },
 
-    #[error("{operation} needs numbers, and this is {dtype}")]
+    #[error("{operation} needs numbers, found {dtype}")]
     #[diagnostic(code("needs-number"), help("cast it first: `i32(..)`"))]
     NeedsNumber {
         operation: String,
@@ -569,7 +574,7 @@ pub(super) enum CheckError {
         at: Span,
     },
 
-    #[error("{operation} needs bools, and this is {dtype}")]
+    #[error("{operation} needs bools, found {dtype}")]
     #[diagnostic(code("needs-bool"), help("cast it first: `bool(..)`"))]
     NeedsBool {
         operation: String,
@@ -578,7 +583,7 @@ pub(super) enum CheckError {
         at: Span,
     },
 
-    #[error("an open sum over `{axes}` cannot be used here: {reason}")]
+    #[error("invalid use of an open sum over `{axes}`: {reason}")]
     #[diagnostic(code("open-sum-misuse"))]
     OpenSumMisuse {
         fixes: Vec<Fix>,
@@ -586,25 +591,25 @@ pub(super) enum CheckError {
         reason: String,
         #[label(primary, "used here")]
         at: Span,
-        #[label("the sum is left open here")]
+        #[label("sum left open here")]
         from: Span,
         #[help]
         help: String,
     },
 
-    #[error("nothing leaves a sum over `{axes}` open here")]
+    #[error("no sum is open over `{axes}` here")]
     #[diagnostic(code("open-sum-invented"))]
     OpenSumInvented {
         axes: String,
-        #[label(primary, "written as open")]
+        #[label(primary, "declared open")]
         at: Span,
-        #[label("this is whole over `{axes}`")]
+        #[label("not open over `{axes}`")]
         from: Span,
         #[help]
         help: String,
     },
 
-    #[error("{collective} does not fit `{operand}`: {why}")]
+    #[error("{collective} does not apply to `{operand}`: {why}")]
     #[diagnostic(code("collective-axis"))]
     CollectiveAxis {
         collective: String,
@@ -612,14 +617,14 @@ pub(super) enum CheckError {
         why: String,
         #[label(primary, "this collective")]
         at: Span,
-        #[label("its operand")]
+        #[label("operand")]
         from: Span,
         #[help]
         help: String,
     },
 
-    #[error("`{axes}` is not the minor-most part of what shards `{dim}`, so its shards do not lie side by side")]
-    #[diagnostic(code("gather-major"), help("write the move, a permute and a gather: `{help_move}`"))]
+    #[error("cannot gather `{axes}`: not the minor-most axes of `{dim}`, so shards are not contiguous")]
+    #[diagnostic(code("gather-major"), help("write a move, which permutes and gathers: `{help_move}`"))]
     GatherMajor {
         axes: String,
         dim: String,
@@ -629,24 +634,24 @@ pub(super) enum CheckError {
         at: Span,
     },
 
-    #[error("{collective} does not say which dim it shards")]
+    #[error("{collective} names no dim to shard")]
     #[diagnostic(code("collective-dim"))]
     CollectiveDim {
         collective: String,
-        #[label("names no dim of the operand")]
+        #[label("no dim of the operand")]
         at: Span,
         #[help]
         help: String,
     },
 
-    #[error("{collective} gives `{gives}`, not `{said}`")]
-    #[diagnostic(code("collective-result"), help("write `{gives}` as the result, or another collective"))]
+    #[error("{collective} results in `{gives}`, not `{said}`")]
+    #[diagnostic(code("collective-result"), help("write `{gives}` as the result, or use another collective"))]
     CollectiveResult {
         collective: String,
         fixes: Vec<Fix>,
         gives: String,
         said: String,
-        #[label(primary, "the result as written")]
+        #[label(primary, "declared result")]
         at: Span,
         #[label("this collective")]
         from: Span,
@@ -662,30 +667,30 @@ pub(super) enum CheckError {
         help: String,
     },
 
-    #[error("this is a number, and an array is needed")]
-    #[diagnostic(code("number-result"), help("a number stands beside an array: `2 * A`"))]
+    #[error("expected an array, found a number")]
+    #[diagnostic(code("number-result"), help("combine the number with an array: `2 * A`"))]
     NumberResult {
         #[label("a number")]
         at: Span,
     },
 
-    #[error("`{name}` can be read in two ways: as a dim, and as dim `{dim}` over axis `{axis}`")]
-    #[diagnostic(code("underscore-in-name"), help("give the dim or the axis another name"))]
+    #[error("ambiguous name `{name}`: a dim, or dim `{dim}` over axis `{axis}`")]
+    #[diagnostic(code("underscore-in-name"), help("rename the dim or the axis"))]
     UnderscoreInName {
         name: String,
         dim: String,
         axis: String,
-        #[label("two readings")]
+        #[label("ambiguous")]
         at: Span,
     },
 
-    #[error("there are two functions `{name}`")]
-    #[diagnostic(code("function-redeclared"), help("give one of the two another name"))]
+    #[error("function `{name}` is declared twice")]
+    #[diagnostic(code("function-redeclared"), help("rename one of them"))]
     FunctionRedeclared {
         name: String,
         #[label("declared here")]
         first: Option<Span>,
-        #[label(primary, "and here")]
+        #[label(primary, "declared again here")]
         second: Span,
     },
 
@@ -700,49 +705,45 @@ pub(super) enum CheckError {
         help: String,
     },
 
-    #[error("`return` stands outside of a function")]
-    #[diagnostic(code("return-outside"), help("write `output {value}`: that names what a program is for"))]
+    #[error("`return` outside of a function")]
+    #[diagnostic(code("return-outside"), help("write `output {value}` to declare a result of the program"))]
     ReturnOutside {
         value: String,
-        #[label("no function")]
+        #[label("not in a function")]
         at: Span,
     },
 
-    #[error("`{parameter}` of `{function}` does not fit `{argument}`: {why}")]
+    #[error("argument `{argument}` does not match parameter `{parameter}` of `{function}`: {why}")]
     #[diagnostic(code("parameter-mismatch"))]
     ParameterMismatch {
         parameter: String,
         function: String,
         argument: String,
         why: String,
-        #[label(primary, "what is handed in")]
+        #[label(primary, "argument")]
         at: Span,
-        #[label("what is asked for")]
+        #[label("parameter")]
         from: Span,
     },
 
-    #[error("what is told of `{function}` comes from this call")]
+    #[error("the diagnostic in `{function}` comes from this call")]
     #[diagnostic(code("in-call"), severity(Advice))]
     InCall {
         function: String,
-        #[label("the call")]
+        #[label("call")]
         at: Span,
     },
 
     #[error("function `{name}` is never called")]
-    #[diagnostic(code("unused-function"), severity(Warning), help("what stands in it is checked where it is called"))]
+    #[diagnostic(code("unused-function"), severity(Warning), help("a function body is checked at its calls only"))]
     UnusedFunction {
         name: String,
         #[label("never called")]
         at: Span,
     },
 
-    #[error("`{name}` is no array, and stands for the size of the dim, {size}")]
-    #[diagnostic(
-        code("size-as-number"),
-        severity(Advice),
-        help("write `.*` beside it, or declare the array that is meant")
-    )]
+    #[error("`{name}` is not an array and is read as the size of the dim, {size}")]
+    #[diagnostic(code("size-as-number"), severity(Advice), help("write `.*` to keep the number, or declare the array"))]
     SizeAsNumber {
         name: String,
         size: f64,
@@ -750,34 +751,36 @@ pub(super) enum CheckError {
         at: Span,
     },
 
-    #[error("the number has no value")]
+    #[error("the number is not finite")]
     #[diagnostic(
         code("number-without-value"),
-        help("numbers are finite and below 1.8e308; `sqrt` and `log` need one above 0")
+        help("numbers must be finite and below 1.8e308; `sqrt` and `log` need a positive number")
     )]
     NumberWithoutValue {
         #[label("not a number")]
         at: Span,
     },
 
-    #[error("this power is no function")]
+    #[error("unsupported power")]
     #[diagnostic(
         code("unknown-power"),
-        help("arrays have the powers 1, 2, 3, 4, 0.5, -0.5 and -1; `exp(log(2) * A)` is 2 to the power of A")
+        help(
+            "supported powers are 1, 2, 3, 4, 0.5, -0.5 and -1; write other powers of A as `exp(2.5 * log(A))`, and 2 to the power of A as `exp(log(2) * A)`"
+        )
     )]
     UnknownPower {
-        #[label("not a power of an array")]
+        #[label("unsupported exponent")]
         at: Span,
     },
 
-    #[error("nothing can be divided by zero")]
+    #[error("division by zero")]
     #[diagnostic(code("bad-division"), help("divide by an array, or by a number other than 0"))]
     BadDivision {
         #[label("here")]
         at: Span,
     },
 
-    #[error("the program computes nothing")]
+    #[error("the program has no result")]
     #[diagnostic(code("no-result"), help("write a result, such as `C[I, K] = A * B`, or `output A`"))]
     NoResult {
         #[label("the last statement")]
@@ -794,8 +797,8 @@ pub(super) enum CheckError {
         at: Span,
     },
 
-    #[error("`{name}` is taken as a new input, and `{near}` is known")]
-    #[diagnostic(code("near-name"), severity(Warning), help("if it is meant, declare it: `{declaration}`"))]
+    #[error("`{name}` is read as a new input; did you mean `{near}`?")]
+    #[diagnostic(code("near-name"), severity(Warning), help("to keep it as an input, declare it: `{declaration}`"))]
     NearName {
         name: String,
         near: String,
@@ -804,7 +807,7 @@ pub(super) enum CheckError {
         at: Span,
     },
 
-    #[error("there is no strategy `{name}`")]
+    #[error("unknown strategy `{name}`")]
     #[diagnostic(code("unknown-strategy"))]
     UnknownStrategy {
         name: String,
@@ -814,17 +817,17 @@ pub(super) enum CheckError {
         help: String,
     },
 
-    #[error("the statement has {found} products, and a strategy is for one")]
+    #[error("a strategy applies to one product; the statement has {found}")]
     #[diagnostic(code("pin-product"))]
     PinProduct {
         found: usize,
         #[help]
         help: &'static str,
-        #[label("of which product?")]
+        #[label("ambiguous product")]
         at: Span,
     },
 
-    #[error("{what} does not fit the operands of the product")]
+    #[error("{what} does not match the operands of the product")]
     #[diagnostic(code("pin-operand"))]
     PinOperand {
         what: String,
@@ -834,7 +837,7 @@ pub(super) enum CheckError {
         help: String,
     },
 
-    #[error("there is no method `{name}`")]
+    #[error("unknown method `{name}`")]
     #[diagnostic(code("unknown-method"))]
     UnknownMethod {
         name: String,
@@ -844,35 +847,47 @@ pub(super) enum CheckError {
         help: String,
     },
 
-    #[error("`{array}` is not declared and is taken as an input of {dtype}")]
+    #[error("undeclared `{array}` is assumed to be an input of {dtype}")]
     #[diagnostic(code("implicit-input"), severity(Advice))]
     ImplicitInput {
         array: String,
         dtype: DType,
-        #[label("an input")]
+        #[label("assumed input")]
         at: Span,
         #[help]
         help: Option<String>,
     },
 
-    #[error("`...` stands for dims that are not written; the array is taken without them")]
-    #[diagnostic(code("dims-left-out"), severity(Advice), help("write all dims, or drop the `...`"))]
+    #[error("`...` is ignored; the array has the written dims only")]
+    #[diagnostic(code("dims-left-out"), severity(Advice), help("write all dims, or remove the `...`"))]
     DimsLeftOut {
-        #[label("nothing is known of these")]
+        #[label("ignored")]
         at: Span,
     },
 
-    #[error("no hardware is named, so tpu_v5e is assumed")]
-    #[diagnostic(code("default-hardware"), severity(Advice), help("name it: `mesh {mesh} on tpu_v5e`"))]
+    #[error("this softmax runs over `{dim}`, a batch dim of the product {product}")]
+    #[diagnostic(code("softmax-batch-dim"), severity(Advice), help("{help}"))]
+    SoftmaxOverBatchDim {
+        dim: String,
+        product: String,
+        help: String,
+        #[label("over `{dim}`")]
+        at: Span,
+        #[label("both factors have `{dim}`, so the result has only its diagonal")]
+        made: Span,
+    },
+
+    #[error("no hardware specified; assuming tpu_v5e")]
+    #[diagnostic(code("default-hardware"), severity(Advice), help("specify it: `mesh {mesh} on tpu_v5e`"))]
     DefaultHardware {
         mesh: String,
-        #[label("no `on` here")]
+        #[label("missing `on`")]
         at: Span,
     },
 }
 
 impl CheckError {
-    /// Changes that may put an end to it, to be tried.
+    /// Candidate fixes, to be tried on the checker.
     pub(super) fn fixes(&self) -> Vec<Fix> {
         if let CheckError::AxisReused { fixes, .. }
         | CheckError::LayoutMismatch { fixes, .. }
@@ -887,17 +902,17 @@ impl CheckError {
     }
 }
 
-/// Why a part of a program has no meaning.
+/// Why a part of a program cannot be checked.
 #[derive(Debug)]
 pub(super) enum Failure {
-    /// Something to tell.
+    /// A new error.
     Error(Box<CheckError>),
-    /// It rests on something that was told already.
-    Told,
+    /// A consequence of an error that is already reported.
+    Reported,
 }
 
 impl CheckError {
-    /// A size without a value.
+    /// Reports an invalid size.
     pub(super) fn size(flaw: SizeFlaw, help: &str) -> CheckError {
         match flaw {
             SizeFlaw::Unknown(name) => {
@@ -914,20 +929,31 @@ impl From<CheckError> for Failure {
     }
 }
 
-/// What a part of a program means, if it means something.
+/// The result of checking a part of a program.
 pub(super) type Checked<T> = Result<T, Failure>;
 
-/// Which of two operands have to become others: there is no arithmetic of booleans.
+/// The operands to cast: booleans have no arithmetic.
 fn culprits(left: DType, right: DType) -> &'static str {
     if left == DType::Bool && right == DType::Bool { "both" } else { "one of them" }
 }
 
-/// What an operator works on, in words.
+/// The dtypes that an operator supports.
 fn operands(operator: Operator) -> &'static str {
     match operator {
         Operator::And | Operator::Or => "bools",
         Operator::Mean => "floats",
         Operator::Sum | Operator::Max | Operator::Min | Operator::Mul | Operator::SquareAdd => "numbers",
         Operator::Root => "anything",
+    }
+}
+
+/// Help for an unknown operator of an open sum.
+fn near_operator(word: &str) -> String {
+    let operators = Operator::ALL.map(|operator| format!("`{}`", operator.word())).join(", ");
+    match word.to_uppercase().as_str() {
+        "P" | "S" | "SUM" | "ADD" | "PARTIAL" | "PSUM" => {
+            format!("{} `{{U_X}}` is a sum; operators are {operators}", crate::diag::did_you_mean("U"))
+        }
+        _ => format!("operators are {operators}; `{{U_X}}` is a sum"),
     }
 }

@@ -1,9 +1,10 @@
-//! What a program expects of its plan, with names resolved.
+//! `expect` and `limit` lines with resolved names.
 
 use super::ValueId;
 use super::checker::Checker;
 use super::error::{CheckError, Checked};
 use super::names::nearest;
+use crate::diag::did_you_mean;
 use crate::layout::DimId;
 use crate::mesh::AxisSet;
 use crate::span::Span;
@@ -12,30 +13,30 @@ use crate::syntax::{self, Amount, Measure, Name, NamedMove};
 /// The moves that can be expected.
 const KINDS: [&str; 7] = ["AllGather", "ReduceScatter", "AllReduce", "AllToAll", "Permute", "Reshard", "Broadcast"];
 
-/// What one line expects.
+/// One expectation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Expectation {
-    /// What that is.
+    /// The expectation.
     pub kind: ExpectationKind,
-    /// The line, as it prints: `time < 500us`.
+    /// The line as printed: `time < 500us`.
     pub text: String,
     /// The statement.
     pub span: Span,
 }
 
-/// What can be expected of a plan.
+/// Kinds of expectations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ExpectationKind {
-    /// So much at most.
+    /// An upper limit.
     Bound {
-        /// Of what.
+        /// The measure.
         measure: Measure,
-        /// The amount itself is too much.
+        /// Whether the amount itself is excluded (`<`).
         strict: bool,
-        /// How much.
+        /// The amount.
         amount: Amount,
     },
-    /// No device sends anything.
+    /// No communication.
     NoCommunication,
     /// These moves, in this order, in the statements that make an array.
     Collectives {
@@ -48,30 +49,30 @@ pub enum ExpectationKind {
     },
 }
 
-/// A move that is expected.
+/// An expected move.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExpectedMove {
-    /// `AllGather`
+    /// The kind, such as `AllGather`.
     pub kind: String,
-    /// Over which axes; `None` for any.
+    /// The axes; `None` for any.
     pub axes: Option<AxisSet>,
-    /// Which of them go to which dim, or to the dims that it is made of; empty for any.
+    /// The axes by destination dim, or by the parts of that dim; empty for any.
     pub onto: Vec<(AxisSet, Vec<DimId>)>,
 }
 
-/// What no plan may exceed.
+/// A hard limit on the plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limit {
-    /// Of what.
+    /// The measure.
     pub measure: Measure,
-    /// How much.
+    /// The amount.
     pub amount: Amount,
     /// The statement.
     pub span: Span,
 }
 
 impl Checker {
-    /// Resolves the names of an `expect` line; those are names as they stand at its place.
+    /// Resolves the names of an `expect` line in the scope of the line.
     pub(super) fn expect(&mut self, said: &syntax::Expectation, span: Span) -> Checked<()> {
         let kind = match said {
             syntax::Expectation::Bound { measure, strict, amount } => {
@@ -88,17 +89,17 @@ impl Checker {
         Ok(())
     }
 
-    /// The array of that name; to expect something of it is no use of it.
+    /// The array of a name; an expectation does not count as a use.
     fn expected_array(&mut self, name: &Name) -> Checked<ValueId> {
         let used = self.binding(&name.node).is_some_and(|binding| binding.used);
-        let id = self.lookup(name, "an array is declared or computed above")?;
+        let id = self.lookup(name, "an array must be declared or computed above")?;
         if let Some(place) = self.scope.get(&name.node) {
             self.bindings[*place].used = used;
         }
         Ok(id)
     }
 
-    /// The statements that make an array: every one that has bound its name so far.
+    /// The statements that have bound the array's name so far.
     fn makers(&self, name: &Name, id: ValueId) -> Vec<Span> {
         let same = |value: &&super::Value| value.name.as_deref() == Some(&name.node);
         let made = self.values.iter().filter(same).filter(|value| !value.definition.is_input());
@@ -112,8 +113,16 @@ impl Checker {
         let (kind, at) = (expected.kind.node.as_str(), expected.kind.span);
         if !KINDS.contains(&kind) {
             let help = match nearest(kind, KINDS.into_iter()) {
-                Some(near) => format!("did you mean `{near}`?"),
-                None => format!("a plan moves by {}", KINDS.join(", ")),
+                Some(near) => did_you_mean(near),
+                None => {
+                    let words = expected.subscript.iter().map(|item| item.node.as_str());
+                    let whole: String = std::iter::once(kind).chain(words).collect();
+                    let is_near = |near: &&&str| whole.to_lowercase().starts_with(&near.to_lowercase());
+                    match KINDS.iter().find(is_near) {
+                        Some(near) => format!("write `{near}`, and its axes after `_`"),
+                        None => format!("collectives are {}", KINDS.join(", ")),
+                    }
+                }
             };
             return Err(CheckError::UnknownMove { name: kind.to_owned(), at, help }.into());
         }

@@ -1,20 +1,23 @@
 //! Expressions: arrays, numbers, elementwise operations and functions.
 //!
-//! The dims of a result are passed down as wishes: a product inside contracts what they lack.
+//! The requested dims of a result are passed down: a product inside contracts the dims they lack.
 
 use super::checker::Checker;
-use super::error::{CheckError, Checked};
-use super::layouts::Wish;
+use super::error::{CheckError, Checked, Failure};
+use super::layouts::RequestedDim;
 use super::names::nearest;
+use super::pick::Pick;
 use super::{Definition, ValueId};
+use crate::diag::did_you_mean;
 use crate::dtype::DType;
 use crate::function::{Binary, ByNumber, Function, Scalar, Unary};
 use crate::layout::Dim;
 use crate::span::Span;
 use crate::syntax::{ArrayRef, BinaryOp, CollectiveName, Expr, ExprKind, Name, call_here};
+use itertools::Itertools;
 use strsim::osa_distance;
 
-/// What an expression stands for.
+/// The value of an expression.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Operand {
     /// An array.
@@ -23,12 +26,14 @@ pub(super) enum Operand {
     Number(f64),
 }
 
-/// The functions that a program can name, besides the casts.
-const FUNCTIONS: [&str; 28] = [
+/// The language's functions, except casts.
+const FUNCTIONS: [&str; 30] = [
     "relu",
     "gelu",
     "exp",
     "tanh",
+    "sin",
+    "cos",
     "softmax",
     "rename",
     "sigmoid",
@@ -55,53 +60,53 @@ const FUNCTIONS: [&str; 28] = [
     "var",
 ];
 
-/// How many arguments functions take.
+/// The number of arguments of a function.
 pub(super) const ARITIES: &str =
-    "`max(A, B)`, `min(A, B)`, `and(M, N)`, `or(M, N)`, `where(M, A, B)`; all other functions take one array";
+    "`max(A, B)`, `min(A, B)`, `and(M, N)`, `or(M, N)`, `where(M, A, B)`; other functions take one array";
 
 impl Checker {
-    /// Whether a word is that of a function of the language.
+    /// Whether a word names a function of the language.
     pub(super) fn is_function(&self, word: &str) -> bool {
-        FUNCTIONS.contains(&word) || word.parse::<DType>().is_ok()
+        FUNCTIONS.contains(&word) || Pick::named(word).is_some() || word.parse::<DType>().is_ok()
     }
 
-    /// Expressions are nested at most this deep.
+    /// Limit on the nesting of expressions.
     pub(super) const MOST_DEPTH: usize = 200;
 
-    /// What an expression stands for; `wishes` are the dims of the result, in order, if they are known.
-    pub(super) fn expr(&mut self, expr: &Expr, wishes: Option<&[Wish]>) -> Checked<Operand> {
+    /// Evaluates an expression; `requested` are the dims of the result, in order, if known.
+    pub(super) fn expr(&mut self, expr: &Expr, requested: Option<&[RequestedDim]>) -> Checked<Operand> {
         if self.depth >= Self::MOST_DEPTH {
             return Err(CheckError::TooDeep { at: expr.span, most: Self::MOST_DEPTH }.into());
         }
         self.depth += 1;
-        let operand = self.expr_kind(expr, wishes);
+        let operand = self.expr_kind(expr, requested);
         self.depth -= 1;
         operand
     }
 
-    fn expr_kind(&mut self, expr: &Expr, wishes: Option<&[Wish]>) -> Checked<Operand> {
+    fn expr_kind(&mut self, expr: &Expr, requested: Option<&[RequestedDim]>) -> Checked<Operand> {
         match &expr.kind {
             ExprKind::Array(array) => match array.name.as_ref().filter(|_| array.brackets.is_none()) {
                 Some(name) if self.size(name).is_some() => Ok(Operand::Number(self.size(name).unwrap_or_default())),
                 Some(_) | None => self.array(array).map(Operand::Array),
             },
             ExprKind::Number(Scalar(number)) => Ok(Operand::Number(*number)),
-            ExprKind::Product { factors, contraction } => self.product(factors, contraction, wishes, expr.span),
+            ExprKind::Product { factors, contraction } => self.product(factors, contraction, requested, expr.span),
             ExprKind::Binary { op: BinaryOp::Power, .. } | ExprKind::Call { .. } if self.number(expr, 0).is_some() => {
                 self.finite(self.number(expr, 0).unwrap_or_default(), expr.span)
             }
             ExprKind::Binary { op, left, right } => {
-                let (left, right) = (self.expr(left, wishes)?, self.expr(right, wishes)?);
-                self.binary(*op, left, right, wishes, expr.span)
+                let (left, right) = (self.expr(left, requested)?, self.expr(right, requested)?);
+                self.binary(*op, left, right, requested, expr.span)
             }
-            ExprKind::Neg(argument) => match self.expr(argument, wishes)? {
+            ExprKind::Neg(argument) => match self.expr(argument, requested)? {
                 Operand::Number(number) => Ok(Operand::Number(-number)),
                 Operand::Array(id) => {
-                    self.map(Function::Unary(Unary::Neg), &[id], wishes, expr.span).map(Operand::Array)
+                    self.map(Function::Unary(Unary::Neg), &[id], requested, expr.span).map(Operand::Array)
                 }
             },
             ExprKind::Call { function, subscript, arguments } => {
-                self.call(function, subscript, arguments, wishes, expr.span).map(Operand::Array)
+                self.call(function, subscript, arguments, requested, expr.span).map(Operand::Array)
             }
             ExprKind::Collective { kind, subscript, argument } => {
                 self.collective(kind, subscript, argument, None, expr.span).map(Operand::Array)
@@ -109,9 +114,9 @@ impl Checker {
         }
     }
 
-    /// An expression that has to be an array.
-    pub(super) fn array_expr(&mut self, expr: &Expr, wishes: Option<&[Wish]>) -> Checked<ValueId> {
-        match self.expr(expr, wishes)? {
+    /// Evaluates an expression that must be an array.
+    pub(super) fn array_expr(&mut self, expr: &Expr, requested: Option<&[RequestedDim]>) -> Checked<ValueId> {
+        match self.expr(expr, requested)? {
             Operand::Array(id) => Ok(id),
             Operand::Number(_) => Err(CheckError::NumberResult { at: expr.span }.into()),
         }
@@ -127,13 +132,16 @@ impl Checker {
                 let help = match self.calls.is_empty() {
                     _ if name.node.starts_with(super::iota::PREFIX) => {
                         let dim = &name.node[super::iota::PREFIX.len()..];
-                        format!("`{dim}` is no dim here: `iota_S` holds the places along a dim `S`")
+                        format!("`{dim}` is not a dim; `iota_S` holds the indices along dim `S`")
+                    }
+                    _ if name.node == "All" => {
+                        "collectives are written in one word: `AllGather_X`, `AllReduce_X`, `AllToAll_{X,J}`".to_owned()
                     }
                     _ if matches!(name.node.as_str(), "inf" | "Inf" | "nan" | "NaN" | "True" | "False") => {
-                        "numbers are finite, such as `-1e9`; a `bool` array is a condition by itself".to_owned()
+                        "use a finite number such as `-1e9`; a `bool` array needs no comparison".to_owned()
                     }
                     true => help,
-                    false => format!("a function knows no arrays from outside: make `{}` a parameter", name.node),
+                    false => format!("a function cannot use arrays from outside; make `{}` a parameter", name.node),
                 };
                 let id = self.lookup(name, &help)?;
                 self.uses.insert(id, array.span);
@@ -150,7 +158,7 @@ impl Checker {
         }
     }
 
-    /// An input that is declared by its use.
+    /// An input declared by its use.
     fn implicit(&mut self, array: &ArrayRef) -> Checked<ValueId> {
         let Some(brackets) = &array.brackets else {
             // The grammar gives an array a name or brackets.
@@ -188,7 +196,7 @@ impl Checker {
         op: BinaryOp,
         left: Operand,
         right: Operand,
-        wishes: Option<&[Wish]>,
+        requested: Option<&[RequestedDim]>,
         span: Span,
     ) -> Checked<Operand> {
         use Operand::{Array, Number};
@@ -202,49 +210,51 @@ impl Checker {
             }
             (BinaryOp::Div, Number(a), Number(b)) => return Ok(Number(a / b)),
             (BinaryOp::Add, Array(a), Number(c)) | (BinaryOp::Add, Number(c), Array(a)) => {
-                self.map(shift(c), &[a], wishes, span)?
+                self.map(shift(c), &[a], requested, span)?
             }
-            (BinaryOp::Sub, Array(a), Number(c)) => self.map(shift(-c), &[a], wishes, span)?,
+            (BinaryOp::Sub, Array(a), Number(c)) => self.map(shift(-c), &[a], requested, span)?,
             (BinaryOp::Sub, Number(c), Array(a)) => {
-                let negative = self.map(Function::Unary(Unary::Neg), &[a], wishes, span)?;
-                self.map(shift(c), &[negative], wishes, span)?
+                let negative = self.map(Function::Unary(Unary::Neg), &[a], requested, span)?;
+                self.map(shift(c), &[negative], requested, span)?
             }
             (BinaryOp::Mul, Array(a), Number(c)) | (BinaryOp::Mul, Number(c), Array(a)) => {
-                self.map(Function::ByNumber(ByNumber::Scale, Scalar(c)), &[a], wishes, span)?
+                self.map(Function::ByNumber(ByNumber::Scale, Scalar(c)), &[a], requested, span)?
             }
             (BinaryOp::Div, Array(a), Number(c)) => {
                 self.needs_float(Function::Binary(Binary::Div), a)?;
-                self.map(Function::ByNumber(ByNumber::Scale, Scalar(1.0 / c)), &[a], wishes, span)?
+                self.map(Function::ByNumber(ByNumber::Scale, Scalar(1.0 / c)), &[a], requested, span)?
             }
             (BinaryOp::Div, Number(c), Array(a)) => {
-                let inverse = self.map(Function::Unary(Unary::Recip), &[a], wishes, span)?;
+                let inverse = self.map(Function::Unary(Unary::Recip), &[a], requested, span)?;
                 if c == 1.0 {
                     inverse
                 } else {
-                    self.map(Function::ByNumber(ByNumber::Scale, Scalar(c)), &[inverse], wishes, span)?
+                    self.map(Function::ByNumber(ByNumber::Scale, Scalar(c)), &[inverse], requested, span)?
                 }
             }
-            (BinaryOp::Is(relation), Array(a), Array(b)) => self.map(Function::Is(relation), &[a, b], wishes, span)?,
+            (BinaryOp::Is(relation), Array(a), Array(b)) => {
+                self.map(Function::Is(relation), &[a, b], requested, span)?
+            }
             (BinaryOp::Is(relation), Array(a), Number(c)) => {
-                self.map(Function::IsNumber(relation, Scalar(c)), &[a], wishes, span)?
+                self.map(Function::IsNumber(relation, Scalar(c)), &[a], requested, span)?
             }
             (BinaryOp::Is(relation), Number(c), Array(a)) => {
-                self.map(Function::IsNumber(relation.turned(), Scalar(c)), &[a], wishes, span)?
+                self.map(Function::IsNumber(relation.turned(), Scalar(c)), &[a], requested, span)?
             }
             (BinaryOp::Is(_), Number(_), Number(_)) => return Err(CheckError::NumberResult { at: span }.into()),
             (BinaryOp::Power, Array(a), Number(c)) => {
                 let mut id = a;
                 for function in self.power(c, span)? {
                     let operands = if function.arity() == 2 { vec![id, a] } else { vec![id] };
-                    id = self.map(*function, &operands, wishes, span)?;
+                    id = self.map(*function, &operands, requested, span)?;
                 }
                 id
             }
             (BinaryOp::Power, _, _) => return Err(CheckError::UnknownPower { at: span }.into()),
-            (BinaryOp::Add, Array(a), Array(b)) => self.map(Function::Binary(Binary::Add), &[a, b], wishes, span)?,
-            (BinaryOp::Sub, Array(a), Array(b)) => self.map(Function::Binary(Binary::Sub), &[a, b], wishes, span)?,
-            (BinaryOp::Mul, Array(a), Array(b)) => self.map(Function::Binary(Binary::Mul), &[a, b], wishes, span)?,
-            (BinaryOp::Div, Array(a), Array(b)) => self.map(Function::Binary(Binary::Div), &[a, b], wishes, span)?,
+            (BinaryOp::Add, Array(a), Array(b)) => self.map(Function::Binary(Binary::Add), &[a, b], requested, span)?,
+            (BinaryOp::Sub, Array(a), Array(b)) => self.map(Function::Binary(Binary::Sub), &[a, b], requested, span)?,
+            (BinaryOp::Mul, Array(a), Array(b)) => self.map(Function::Binary(Binary::Mul), &[a, b], requested, span)?,
+            (BinaryOp::Div, Array(a), Array(b)) => self.map(Function::Binary(Binary::Div), &[a, b], requested, span)?,
         };
         Ok(Array(id))
     }
@@ -257,21 +267,23 @@ impl Checker {
         Err(self.no_float(id, format!("`{}`", word(function)), at))
     }
 
-    /// Adds an elementwise function; the operands line up by dim, a missing dim broadcasts.
+    /// Adds an elementwise function; operands align by dim, a missing dim broadcasts.
     pub(super) fn map(
         &mut self,
         function: Function,
         operands: &[ValueId],
-        wishes: Option<&[Wish]>,
+        requested: Option<&[RequestedDim]>,
         span: Span,
     ) -> Checked<ValueId> {
         let dtype = self.map_dtype(function, operands, span)?;
         self.check_map_open(function, operands, dtype)?;
         let union = self.union(operands);
-        let dims = match wishes {
-            // A wish that nothing fulfils is told of the statement as a whole; a dim under another name is often why.
-            Some(wishes) if self.unfulfilled(wishes, &union).is_some() && wishes.len() == union.len() => union.clone(),
-            Some(wishes) => self.granted(wishes, &union),
+        let dims = match requested {
+            // The statement reports an unmatched request as a whole: often a dim has another name.
+            Some(requested) if self.unmatched(requested, &union).is_some() && requested.len() == union.len() => {
+                union.clone()
+            }
+            Some(requested) => self.matched(requested, &union),
             None => union.clone(),
         };
         if let Some(lost) = union.iter().find(|dim| !dims.contains(dim)) {
@@ -282,7 +294,7 @@ impl Checker {
         self.add(dtype, dims, Definition::Map { function, operands: operands.to_vec() }, span)
     }
 
-    /// The dims of all of them: those of the first, then the new ones of each.
+    /// The union of dims: those of the first, then the new ones of each.
     pub(super) fn union(&self, operands: &[ValueId]) -> Vec<Dim> {
         let mut union: Vec<Dim> = Vec::new();
         for dim in operands.iter().flat_map(|id| &self.value(*id).dims) {
@@ -337,10 +349,10 @@ impl Checker {
         function: &Name,
         subscript: &[Name],
         arguments: &[Expr],
-        wishes: Option<&[Wish]>,
+        requested: Option<&[RequestedDim]>,
         span: Span,
     ) -> Checked<ValueId> {
-        if let Some(id) = self.called(function, subscript, arguments, wishes, span)? {
+        if let Some(id) = self.called(function, subscript, arguments, requested, span)? {
             return Ok(id);
         }
         // The one function with `_` in its name.
@@ -349,18 +361,25 @@ impl Checker {
                 let dim = item.node.strip_prefix("softmax_").map(|dim| Name { node: dim.to_owned(), span: item.span });
                 let name = Name { node: "log_softmax".to_owned(), span: function.span.join(item.span) };
                 let subscript: Vec<Name> = dim.into_iter().collect();
-                return self.call(&name, &subscript, arguments, wishes, span);
+                return self.call(&name, &subscript, arguments, requested, span);
             }
             _ => function,
         };
         let (name, at) = (function.node.as_str(), function.span);
         let dtype = name.parse::<DType>().ok();
+        if let Some(pick) = Pick::named(name) {
+            return self.pick((pick, function), subscript, arguments, requested, span);
+        }
         if dtype.is_none() && !FUNCTIONS.contains(&name) {
+            let whole = subscript.iter().fold(function.node.clone(), |whole, item| format!("{whole}_{}", item.node));
+            if self.lost.contains(&whole) {
+                return Err(Failure::Reported);
+            }
             return Err(unknown_function(function, subscript, arguments).into());
         }
         let argument = match (name, subscript, arguments) {
             ("max" | "min" | "where" | "and" | "or", [], many) if many.len() > 1 || !matches!(name, "max" | "min") => {
-                return self.several(function, many, wishes, span);
+                return self.several(function, many, requested, span);
             }
             (_, _, [only]) => only,
             (_, _, many) => {
@@ -382,28 +401,35 @@ impl Checker {
         let misfit = |help: &str| CheckError::FunctionSubscript { name: name.to_owned(), at, help: help.to_owned() };
         match (name, plain, subscript) {
             (_, Some(function), []) => {
-                let id = self.array_expr(argument, wishes)?;
-                self.map(function, &[id], wishes, span)
+                let id = self.array_expr(argument, requested)?;
+                self.map(function, &[id], requested, span)
             }
-            (_, Some(_), _) => Err(misfit("it works on each element and has no subscript").into()),
-            ("softmax", None, [dim]) => self.softmax(dim, argument, wishes, span),
-            ("softmax", None, _) => Err(misfit("write the one dim it runs over: `softmax_T(S)`").into()),
+            (_, Some(_), _) => Err(misfit("it is elementwise and takes no subscript").into()),
+            ("softmax", None, [dim]) => self.softmax(dim, argument, requested, span),
+            ("softmax", None, _) => {
+                let id = self.array_expr(argument, requested)?;
+                let last = self.value(id).dims.last().map_or("T".to_owned(), |dim| self.dims.name(dim.id));
+                let operand = self.value(id).name.as_deref().unwrap_or("..");
+                Err(misfit(&format!("write its dim: `softmax_{last}({operand})`")).into())
+            }
             ("logsumexp" | "log_softmax" | "var", None, [_, ..]) => {
-                self.composed(function, subscript, argument, wishes, span)
+                self.composed(function, subscript, argument, requested, span)
             }
             ("any" | "all" | "logsumexp" | "log_softmax" | "var", None, []) => {
-                Err(misfit(&format!("write the dims it runs over: `{name}_J(A)`, `{name}_{{J,K}}(A)`")).into())
+                Err(misfit(&format!("write its dims: `{name}_J(A)`, `{name}_{{J,K}}(A)`")).into())
             }
             ("and" | "or", None, [_, ..]) => {
                 let whole = if name == "and" { "all" } else { "any" };
-                Err(misfit(&format!("it takes two arrays; over a dim write `{whole}_J(A)`")).into())
+                Err(misfit(&format!("it takes two arrays; to reduce a dim write `{whole}_J(A)`")).into())
             }
             // `all_reduce(x)` is a word of another system, unless a dim is called so.
-            ("all", None, [dim]) if !self.named_dims.contains_key(&dim.node) && is_elsewhere(function, subscript) => {
+            ("all", None, [dim, ..])
+                if !self.named_dims.contains_key(&dim.node) && is_elsewhere(function, subscript) =>
+            {
                 Err(unknown_function(function, subscript, arguments).into())
             }
             ("sum" | "max" | "min" | "mean" | "any" | "all", None, [_, ..]) => {
-                self.reduction(function, subscript, argument, wishes, span)
+                self.reduction(function, subscript, argument, requested, span)
             }
             ("sum" | "max" | "min" | "mean", None, []) => {
                 let two = if matches!(name, "max" | "min") {
@@ -411,41 +437,100 @@ impl Checker {
                 } else {
                     String::new()
                 };
-                Err(misfit(&format!("write the dims it runs over: `{name}_J(A)`, `{name}_{{J,K}}(A)`{two}")).into())
+                let id = self.array_expr(argument, requested)?;
+                let names: Vec<String> = self.value(id).dims.iter().map(|dim| self.dims.name(dim.id)).collect();
+                let operand = self.value(id).name.as_deref().unwrap_or("..");
+                let each = match names.as_slice() {
+                    [] => format!("`{name}_J(A)`, `{name}_{{J,K}}(A)`"),
+                    [one] => format!("`{name}_{one}({operand})`"),
+                    [.., last] => format!("`{name}_{last}({operand})`, `{name}_{{{}}}({operand})`", names.join(",")),
+                };
+                Err(misfit(&format!("write its dims: {each}{two}")).into())
             }
             ("open", None, [_, ..]) => self.opened(function, subscript, argument, span),
-            ("open", None, []) => Err(misfit("write the axes that it is opened over: `open_X(b)`").into()),
-            ("rename", None, [from, to]) => self.rename([from, to], argument, wishes, span),
+            ("open", None, []) => Err(misfit("write its axes: `open_X(b)`").into()),
+            ("rename", None, [from, to]) => self.rename([from, to], argument, requested, span),
             ("rename", None, [before @ .., from, to]) if before.len() >= 2 && before.len() % 2 == 0 => {
                 let (function, subscript, arguments) = (function.clone(), before.to_vec(), vec![argument.clone()]);
                 let inner = Expr { kind: ExprKind::Call { function, subscript, arguments }, span };
-                self.rename([from, to], &inner, wishes, span)
+                self.rename([from, to], &inner, requested, span)
             }
             ("rename", None, _) => Err(misfit("write the old and the new dim: `rename_{S->T}(k)`").into()),
             (_, None, _) => Err(unknown_function(function, subscript, arguments).into()),
         }
     }
 
-    fn softmax(&mut self, dim: &Name, argument: &Expr, wishes: Option<&[Wish]>, span: Span) -> Checked<ValueId> {
+    fn softmax(
+        &mut self,
+        dim: &Name,
+        argument: &Expr,
+        requested: Option<&[RequestedDim]>,
+        span: Span,
+    ) -> Checked<ValueId> {
         let along = self.dim(&dim.node, dim.span)?;
-        let id = self.array_expr(argument, wishes)?;
+        let id = self.array_expr(argument, requested)?;
         let own = self.value(id).dims.clone();
         if !own.contains(&along) {
-            let help = format!("its operand is `{}`", self.show(id));
+            let help = format!("the operand is `{}`", self.show(id));
             let name = format!("softmax_{}", dim.node);
             return Err(CheckError::FunctionSubscript { name, at: dim.span, help }.into());
         }
-        let dims = wishes.map_or(own.clone(), |wishes| self.granted(wishes, &own));
+        let dims = requested.map_or(own.clone(), |requested| self.matched(requested, &own));
         let place = dims.iter().position(|dim| *dim == along).unwrap_or_default();
         let place = u8::try_from(place).expect("arrays have few dims");
-        self.map(Function::Softmax { dim: place }, &[id], wishes, span)
+        self.note_diagonal(id, along, dim);
+        self.map(Function::Softmax { dim: place }, &[id], requested, span)
     }
 
-    fn rename(&mut self, names: [&Name; 2], argument: &Expr, wishes: Option<&[Wish]>, span: Span) -> Checked<ValueId> {
+    /// Notes a softmax over a dim that both factors of a product have: attention whose keys were not renamed.
+    fn note_diagonal(&mut self, id: ValueId, along: Dim, dim: &Name) {
+        let (mut value, mut depth) = (id, 0);
+        // Scales and masks come between the product and its softmax.
+        let factors = loop {
+            match &self.value(value).definition {
+                Definition::Product { operands, .. } => break *operands,
+                Definition::Map { operands, .. } if depth < 8 => {
+                    let has =
+                        |id: &&ValueId| self.value(**id).dims.contains(&along) && self.value(**id).dtype != DType::Bool;
+                    let Some(next) = operands.iter().find(has) else { return };
+                    (value, depth) = (*next, depth + 1);
+                }
+                Definition::Move { operand, .. } if depth < 8 => (value, depth) = (*operand, depth + 1),
+                _ => return,
+            }
+        };
+        let contracts = |id: ValueId| self.value(id).dims.iter().any(|dim| !self.value(value).dims.contains(dim));
+        if !factors.iter().all(|id| self.value(*id).dims.contains(&along) && contracts(*id)) {
+            return;
+        }
+        let other =
+            ["T", "U", "S2", "T2"].into_iter().find(|name| *name != dim.node && !self.named_dims.contains_key(*name));
+        let other = other.unwrap_or("T");
+        let [left, right] = factors.map(|id| self.show(id));
+        let key = self.value(factors[1]).name.clone().unwrap_or_else(|| "k".to_owned());
+        let help = format!(
+            "for attention scores, declare `dims {{{other}: {}}}`, rename the keys, `rename_{{{}->{other}}}({key})`, and write \
+             `softmax_{other}`",
+            along.size, dim.node
+        );
+        let product = format!("`{left} * {right}`");
+        let (dim, at, made) = (dim.node.clone(), dim.span, self.value(value).span);
+        self.diagnostics.push(&CheckError::SoftmaxOverBatchDim { dim, product, help, at, made });
+    }
+
+    fn rename(
+        &mut self,
+        names: [&Name; 2],
+        argument: &Expr,
+        requested: Option<&[RequestedDim]>,
+        span: Span,
+    ) -> Checked<ValueId> {
         let [from, to] = [self.dim(&names[0].node, names[0].span)?, self.dim(&names[1].node, names[1].span)?];
-        let inner: Option<Vec<Wish>> = wishes.map(|wishes| {
-            let before = wishes.iter().filter(|wish| **wish != Wish::Dim(from));
-            before.map(|wish| if *wish == Wish::Dim(to) { Wish::Dim(from) } else { *wish }).collect()
+        let inner: Option<Vec<RequestedDim>> = requested.map(|requested| {
+            let before = requested.iter().filter(|request| **request != RequestedDim::Dim(from));
+            before
+                .map(|request| if *request == RequestedDim::Dim(to) { RequestedDim::Dim(from) } else { *request })
+                .collect()
         });
         let id = self.array_expr(argument, inner.as_deref())?;
         let (old, new) = (&names[0].node, &names[1].node);
@@ -453,11 +538,11 @@ impl Checker {
         let mut dims = self.value(id).dims.clone();
         let Some(place) = dims.iter().position(|dim| *dim == from) else {
             let help = format!("the operand is `{}`", self.show(id));
-            return Err(error(format!("there is no dim `{old}` to rename"), names[0].span, help));
+            return Err(error(format!("cannot rename dim `{old}`: the operand does not have it"), names[0].span, help));
         };
         if dims.contains(&to) {
-            let help = format!("the operand is `{}`; use a dim it does not have", self.show(id));
-            return Err(error(format!("the operand has a dim `{new}` already"), names[1].span, help));
+            let help = format!("the operand is `{}`; use a new dim", self.show(id));
+            return Err(error(format!("the operand already has a dim `{new}`"), names[1].span, help));
         }
         if from.size != to.size {
             let free = (2..).map(|n| format!("{old}{n}")).find(|name| !self.named_dims.contains_key(name));
@@ -471,20 +556,20 @@ impl Checker {
         self.add(self.value(id).dtype, dims, Definition::Rename { operand: id }, span)
     }
 
-    /// Adds a cast of a value to another element type.
+    /// Adds a cast to another dtype.
     pub(super) fn cast(&mut self, id: ValueId, dtype: DType, span: Span) -> Checked<ValueId> {
         self.map(Function::Cast(dtype), &[id], None, span)
     }
 }
 
-/// The elementwise function that a program calls by this word.
+/// The elementwise function of a word.
 fn named(name: &str) -> Option<Function> {
     // A minus is written with its sign.
     let called = Unary::ALL.into_iter().filter(|unary| *unary != Unary::Neg);
     called.map(Function::Unary).find(|function| function.word() == name)
 }
 
-/// The function as a program writes it.
+/// The function's word.
 pub(super) fn word(function: Function) -> &'static str {
     match function {
         Function::Identity => "a transposition",
@@ -508,7 +593,29 @@ pub(super) fn word(function: Function) -> &'static str {
 /// Whether another system has a function of this name.
 fn is_elsewhere(function: &Name, subscript: &[Name]) -> bool {
     let whole = subscript.iter().fold(function.node.clone(), |whole, item| format!("{whole}_{}", item.node));
-    call_here(&whole, &["x".to_owned()]).is_some()
+    call_here(&whole, &["x".to_owned()]).is_some() || collective_in_lower_case(&whole).is_some()
+}
+
+/// `AllGather_X` for `all_gather_X`.
+fn collective_in_lower_case(whole: &str) -> Option<String> {
+    let squeezed: String = whole.chars().filter(|c| *c != '_').collect();
+    CollectiveName::ALL.into_iter().find_map(|kind| {
+        let axes = squeezed.get(kind.word().len()..).filter(|axes| !axes.is_empty())?;
+        let is_word = squeezed.get(..kind.word().len())?.eq_ignore_ascii_case(kind.word());
+        let fits = is_word && whole.contains('_') && !whole.starts_with(kind.word());
+        fits.then(|| format!("{}_{axes}", kind.word()))
+    })
+}
+
+/// Help for words of collectives and statements that are no functions here.
+fn elsewhere(name: &str) -> Option<&'static str> {
+    Some(match name {
+        "Scatter" | "Slice" | "Shard" => "a slice needs no collective: write the layout of the result, `C[I_X, J] = A`",
+        "Reduce" => "collectives that reduce are `AllReduce_X` and `ReduceScatter_{X,I}`",
+        "Gather" => "the collective that gathers is `AllGather_X`",
+        "output" | "print" => "write `output C`",
+        _ => return None,
+    })
 }
 
 fn unknown_function(function: &Name, subscript: &[Name], arguments: &[Expr]) -> CheckError {
@@ -517,6 +624,13 @@ fn unknown_function(function: &Name, subscript: &[Name], arguments: &[Expr]) -> 
     let whole = subscript.iter().fold(name.clone(), |whole, item| format!("{whole}_{}", item.node));
     let arguments: Vec<String> = arguments.iter().map(ToString::to_string).collect();
     let collective = nearest(name, CollectiveName::ALL.iter().map(|word| word.word()));
+    if let Some(near) = collective_in_lower_case(&whole).filter(|_| collective.is_none()) {
+        let help = format!("write `{near}({})`", arguments.join(", "));
+        return CheckError::UnknownFunction { name: whole, at: function.span, help };
+    }
+    if let Some(help) = elsewhere(name) {
+        return CheckError::UnknownFunction { name: name.clone(), at: function.span, help: help.to_owned() };
+    }
     let here = call_here(&whole, &arguments).or_else(|| call_here(name, &arguments));
     let items: Vec<&str> = subscript.iter().map(|item| item.node.as_str()).collect();
     let script = match items.as_slice() {
@@ -524,14 +638,23 @@ fn unknown_function(function: &Name, subscript: &[Name], arguments: &[Expr]) -> 
         [only] => format!("_{only}"),
         many => format!("_{{{}}}", many.join(",")),
     };
-    let here = collective.map(|near| format!("did you mean `{near}{script}`?")).or(here);
+    let here = collective.map(|near| did_you_mean(&format!("{near}{script}"))).or(here);
     let casts = DType::ALL.iter().map(|dtype| dtype.to_string()).collect::<Vec<_>>();
-    let known = FUNCTIONS.into_iter().chain(casts.iter().map(String::as_str));
+    let known = FUNCTIONS.into_iter().chain(Pick::words()).chain(casts.iter().map(String::as_str));
     let help = match (name.as_str(), nearest(name, known)) {
         (_, _) if here.is_some() => here.unwrap_or_default(),
         ("neg", _) => "write `-A`".to_owned(),
-        (_, Some(near)) => format!("did you mean `{near}`?"),
-        (_, None) => format!("the functions are {} and casts such as `f32`", FUNCTIONS.join(", ")),
+        (_, Some(near)) => did_you_mean(near),
+        (_, None) => {
+            format!("functions are {} and casts such as `f32`", FUNCTIONS.into_iter().chain(Pick::words()).join(", "))
+        }
     };
-    CheckError::UnknownFunction { name: name.clone(), at: function.span, help }
+    // `layer_norm(x)` is a name; `sofmax_D(x)` a name and a dim.
+    let is_word = |item: &str| item.len() > 1 && item.chars().all(|letter| letter.is_ascii_lowercase());
+    let name = if items.iter().all(|item| is_word(item)) && nearest(name, FUNCTIONS.into_iter()).is_none() {
+        whole
+    } else {
+        name.clone()
+    };
+    CheckError::UnknownFunction { name, at: function.span, help }
 }

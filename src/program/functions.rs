@@ -1,14 +1,13 @@
-//! `def layer(x[B, D], W) { .. return y }`: statements that are checked where the function is called, with the arrays
-//! that are handed in.
+//! User functions: `def layer(x[B, D], W) { .. return y }`.
 //!
-//! A call is written out: the plan knows of no functions, and each call has a plan of its own. Inside, the parameters, the
-//! dims and earlier functions are known, and no array from outside. A dim in the brackets of a parameter stands for the dim
-//! that is handed in at this place, so that a function may be used for several.
+//! A call is inlined: statements are checked at each call, with the arrays passed in, and planned separately. The body
+//! sees its parameters, the dims and earlier functions, but no array from outside. A dim in a parameter's brackets stands
+//! for the dim passed in at this place, so one function works for several dims.
 
 use super::checker::Checker;
 use super::error::{CheckError, Checked, Failure};
 use super::expr::Operand;
-use super::layouts::Wish;
+use super::layouts::RequestedDim;
 use super::{ValueId, Wanted};
 use crate::diag::Severity;
 use crate::function::Scalar;
@@ -18,22 +17,22 @@ use crate::syntax::{DimName, Expr, ExprKind, Name, Statement, StatementKind, Tar
 use itertools::Itertools;
 use std::collections::BTreeMap;
 
-/// A function of the program.
+/// A user function.
 #[derive(Clone, Debug)]
 pub(super) struct Declared {
-    /// How many there are before it: it may call these.
+    /// Number of earlier functions; it may call these.
     place: usize,
     name: Name,
     parameters: Vec<Target>,
     body: Vec<Statement>,
     result: Expr,
-    /// How often it was called.
+    /// Number of calls.
     calls: usize,
-    /// Whether a mistake in it was told of.
-    told: bool,
+    /// Whether an error in it was reported.
+    reported: bool,
 }
 
-/// What is known outside of a call.
+/// The saved scope of the caller.
 struct Outside {
     scope: BTreeMap<String, usize>,
     constants: BTreeMap<String, f64>,
@@ -46,10 +45,10 @@ struct Outside {
 }
 
 impl Checker {
-    /// So many statements of functions are checked in all.
+    /// Limit on checked statements of functions, in total.
     const MOST_CALLED: usize = 10_000;
 
-    /// Takes a function in; its statements are checked where it is called.
+    /// Registers a function; its statements are checked at each call.
     pub(super) fn declare_function(&mut self, name: &Name, parameters: &[Target], body: &[Statement]) {
         if let Some(known) = self.functions.get(&name.node) {
             let (name, first, second) = (name.node.clone(), Some(known.name.span), name.span);
@@ -79,42 +78,42 @@ impl Checker {
             let what = match statement.kind {
                 StatementKind::Input { .. } | StatementKind::Assign { .. } | StatementKind::Repeat { .. } => continue,
                 StatementKind::Return(_) => "has a `return` before its end",
-                StatementKind::Def { .. } => "has a function inside",
-                _ => "has a statement that stands outside of functions",
+                StatementKind::Def { .. } => "contains a function",
+                _ => "contains a statement that is not allowed in functions",
             };
             errors.push(wrong(
                 what,
                 statement.span,
-                "a body has inputs, results, `repeat` and one `return` at its end",
+                "a body contains inputs, results, `repeat`, and one `return` at its end",
             ));
         }
         for error in &errors {
             self.diagnostics.push(error);
         }
-        let told = !errors.is_empty();
+        let reported = !errors.is_empty();
         // A function without an end counts as known, so that its calls are no second mistake.
         let result = result.unwrap_or(Expr { kind: ExprKind::Number(Scalar(0.0)), span: name.span });
         let (place, calls) = (self.functions.len(), 0);
         let (parameters, body) = (parameters.to_vec(), inside.to_vec());
-        let declared = Declared { place, name: name.clone(), parameters, body, result, calls, told };
+        let declared = Declared { place, name: name.clone(), parameters, body, result, calls, reported };
         self.functions.insert(name.node.clone(), declared);
     }
 
-    /// The value of a call of a function of the program; `None` if it is no such call.
+    /// The value of a call of a user function; `None` for other calls.
     pub(super) fn called(
         &mut self,
         function: &Name,
         subscript: &[Name],
         arguments: &[Expr],
-        wishes: Option<&[Wish]>,
+        requested: Option<&[RequestedDim]>,
         span: Span,
     ) -> Checked<Option<ValueId>> {
         // The subscript of a call begins at the first `_`, which the name of a function may have.
         let whole = subscript.iter().fold(function.node.clone(), |whole, item| format!("{whole}_{}", item.node));
         let Some(declared) = self.functions.get(&whole) else { return Ok(None) };
         if self.calls.iter().any(|outer| *outer <= declared.place) {
-            let (name, why) = (whole, "is called by itself, or by a function above it".to_owned());
-            let help = "a function calls those above it; `repeat 4 { .. }` does something several times".to_owned();
+            let (name, why) = (whole, "is recursive".to_owned());
+            let help = "a function may call earlier functions only; use `repeat 4 { .. }` for iteration".to_owned();
             return Err(CheckError::FunctionBody { name, why, at: span, help }.into());
         }
         let declared = declared.clone();
@@ -124,7 +123,7 @@ impl Checker {
                 many => format!("{many} arguments"),
             };
             let (count, at) = (arguments.len(), function.span);
-            let help = format!("it is `def {whole}({})`", declared.parameters.iter().join(", "));
+            let help = format!("declared as `def {whole}({})`", declared.parameters.iter().join(", "));
             return Err(CheckError::Arguments { name: whole, takes, count, at, help }.into());
         }
         let mut given = Vec::new();
@@ -133,8 +132,9 @@ impl Checker {
         }
         self.called += declared.body.len() + 1;
         if self.called > Self::MOST_CALLED {
-            let why = format!("is called too often: all calls make more than {} statements", Self::MOST_CALLED);
-            let help = "`repeat` plans its body once, however often it is done".to_owned();
+            let why =
+                format!("is called too often: all calls together expand to more than {} statements", Self::MOST_CALLED);
+            let help = "use `repeat`, whose body is planned once".to_owned();
             return Err(CheckError::FunctionBody { name: whole, why, at: span, help }.into());
         }
         let outside = self.enter(&declared);
@@ -143,15 +143,15 @@ impl Checker {
             self.parameter(&declared, parameter, *operand, argument.span)
         });
         let fits = bound.is_ok();
-        let result = bound.and_then(|()| self.inside(&declared, wishes)).map_err(|failure| {
+        let result = bound.and_then(|()| self.inside(&declared, requested)).map_err(|failure| {
             self.tell(failure);
-            Failure::Told
+            Failure::Reported
         });
         self.leave(&whole, outside, fits.then_some(span));
-        if declared.told { Err(Failure::Told) } else { result.map(Some) }
+        if declared.reported { Err(Failure::Reported) } else { result.map(Some) }
     }
 
-    /// Hides what is known outside.
+    /// Saves and clears the caller's scope.
     fn enter(&mut self, declared: &Declared) -> Outside {
         let counted = |name: &String| name.starts_with(super::iota::PREFIX);
         let kept =
@@ -170,8 +170,8 @@ impl Checker {
         .with_dims(self, declared)
     }
 
-    /// Checks the statements, and gives the result.
-    fn inside(&mut self, declared: &Declared, wishes: Option<&[Wish]>) -> Checked<ValueId> {
+    /// Checks the statements and returns the result.
+    fn inside(&mut self, declared: &Declared, requested: Option<&[RequestedDim]>) -> Checked<ValueId> {
         let dims: Vec<String> = dims_of(self, declared);
         self.declare_iotas_of(&declared.body, &declared.result, &dims);
         for statement in &declared.body {
@@ -181,10 +181,10 @@ impl Checker {
                 _ => self.statement(statement),
             }
         }
-        self.array_expr(&declared.result, wishes)
+        self.array_expr(&declared.result, requested)
     }
 
-    /// Binds a parameter to what is handed in.
+    /// Binds a parameter to its argument.
     fn parameter(&mut self, declared: &Declared, parameter: &Target, operand: Operand, at: Span) -> Checked<()> {
         let Some(name) = &parameter.name else { return Ok(()) };
         let id = match operand {
@@ -201,14 +201,12 @@ impl Checker {
             CheckError::ParameterMismatch { parameter, function, argument: argument.clone(), why, at, from: name.span }
         };
         if let Some(dtype) = parameter.dtype.as_ref().filter(|dtype| dtype.node != self.value(id).dtype) {
-            return Err(misfit(format!("{} is asked for, and it is {}", dtype.node, self.value(id).dtype)).into());
+            return Err(misfit(format!("expected {}, found {}", dtype.node, self.value(id).dtype)).into());
         }
         if let Some(brackets) = &parameter.brackets {
             let dims = self.value(id).dims.clone();
             if brackets.rest.is_none() && brackets.dims.len() != dims.len() {
-                return Err(
-                    misfit(format!("{} dims are asked for, and it has {}", brackets.dims.len(), dims.len())).into()
-                );
+                return Err(misfit(format!("expected {} dims, found {}", brackets.dims.len(), dims.len())).into());
             }
             let resolved = self.resolved(brackets).into_owned();
             for (item, dim) in resolved.dims.iter().zip(&dims) {
@@ -219,7 +217,7 @@ impl Checker {
                     Some(Some(known)) if known == dim => {}
                     Some(Some(known)) => {
                         let (known, found) = (self.dims.name(known.id), self.dims.name(dim.id));
-                        return Err(misfit(format!("`{written}` is `{known}` in one place and `{found}` here")).into());
+                        return Err(misfit(format!("`{written}` is both `{known}` and `{found}`")).into());
                     }
                 }
             }
@@ -232,9 +230,9 @@ impl Checker {
         Ok(())
     }
 
-    /// What is known outside is known again.
+    /// Restores the caller's scope.
     ///
-    /// - `call`: where the call stands, if its arguments fit.
+    /// - `call`: the place of the call, if its arguments fit.
     fn leave(&mut self, name: &str, outside: Outside, call: Option<Span>) {
         self.calls.pop();
         let locals: Vec<usize> = self.scope.values().copied().filter(|place| *place >= outside.bindings).collect();
@@ -256,15 +254,16 @@ impl Checker {
         let has_errors = self.diagnostics.count(Severity::Error) > outside.errors;
         match call {
             // What was told of one call is not told of the next.
-            Some(_) if declared.told || calls > 1 && !has_errors => self.diagnostics.truncate(outside.found),
+            Some(_) if declared.reported || calls > 1 && !has_errors => self.diagnostics.truncate(outside.found),
             Some(at) if has_errors => {
-                declared.told = true;
+                declared.reported = true;
                 self.diagnostics.push(&CheckError::InCall { function: name.to_owned(), at });
             }
             Some(_) | None => {}
         }
         // Arrays of several calls have names of their own.
         for value in &mut self.values[outside.values..] {
+            value.call = call.or(value.call);
             let inner = value.name.take_if(|inner| !inner.contains('.'));
             value.name = value.name.take().or_else(|| {
                 inner
@@ -273,16 +272,16 @@ impl Checker {
         }
     }
 
-    /// Functions that nothing calls.
+    /// Functions without a call.
     pub(super) fn warn_uncalled(&mut self) {
-        for declared in self.functions.values().filter(|declared| declared.calls == 0 && !declared.told) {
+        for declared in self.functions.values().filter(|declared| declared.calls == 0 && !declared.reported) {
             let (name, at) = (declared.name.node.clone(), declared.name.span);
             self.diagnostics.push(&CheckError::UnusedFunction { name, at });
         }
     }
 }
 
-/// The names of the dims of the parameters.
+/// The dim names of the parameters.
 fn dims_of(checker: &Checker, declared: &Declared) -> Vec<String> {
     let brackets = declared.parameters.iter().filter_map(|parameter| parameter.brackets.as_ref());
     let named = brackets.flat_map(|brackets| checker.resolved(brackets).into_owned().dims);
@@ -294,7 +293,7 @@ fn dims_of(checker: &Checker, declared: &Declared) -> Vec<String> {
 }
 
 impl Outside {
-    /// Hides the dims of the same names as those of the parameters.
+    /// Hides dims with the same names as those of the parameters.
     fn with_dims(mut self, checker: &mut Checker, declared: &Declared) -> Outside {
         for name in dims_of(checker, declared) {
             let hidden = checker.named_dims.remove(&name);

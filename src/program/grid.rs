@@ -1,35 +1,34 @@
-//! The axes of the mesh and the names beside them: logical axes over several of the machine's, and axes in parts.
+//! The mesh and its additional names: logical axes over several machine axes, and axes split into parts.
 
 use super::error::CheckError;
 use super::names::nearest;
 use super::size::read_size;
-use crate::diag::Diagnostics;
+use crate::diag::{Diagnostics, did_you_mean};
 use crate::mesh::{Axis, AxisId, Mesh};
 use crate::span::Span;
 use crate::syntax::{AxisDecl, Name, PartDecl};
 use itertools::Itertools;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Names that stand for several axes, major first.
+/// Names for several axes, major first.
 pub(super) type Views = BTreeMap<String, Vec<AxisId>>;
 
-/// The mesh, and the names beside those of its axes.
+/// The mesh and its additional names.
 pub(super) struct Grid<'a> {
     pub(super) mesh: Mesh,
     pub(super) views: Views,
     /// Where each name is declared.
     places: BTreeMap<&'a str, Span>,
-    /// The sizes that go by a name.
+    /// The sizes by name.
     sizes: BTreeMap<&'a str, u64>,
-    /// Whether the sizes of the mesh are those that are written.
+    /// Whether the mesh sizes are as written, without an error.
     pub(super) sound: bool,
-    /// Whether an axis that is not there was to be put in parts: their names may stand anywhere.
+    /// Whether an unknown axis was to be split: names of its parts may occur anywhere.
     pub(super) parts_lost: bool,
 }
 
 impl<'a> Grid<'a> {
-    /// The mesh of a statement. Where a size is wrong the axis counts as 1, so that nothing more is told because of
-    /// it.
+    /// Reads the mesh of a statement. An axis of invalid size gets size 1 to avoid follow-up errors.
     pub(super) fn read(decls: &'a [AxisDecl], span: Span, diagnostics: &mut Diagnostics) -> Option<Grid<'a>> {
         let mut axes: Vec<Axis> = Vec::new();
         let mut places: BTreeMap<&str, Span> = BTreeMap::new();
@@ -78,7 +77,7 @@ impl<'a> Grid<'a> {
             return None;
         }
         if devices > u128::from(Mesh::MOST_DEVICES) {
-            let count = if devices == u128::MAX { "far too many".to_owned() } else { devices.to_string() };
+            let count = if devices == u128::MAX { "2^128 or more".to_owned() } else { devices.to_string() };
             diagnostics.push(&CheckError::MeshTooLarge { found: format!("it has {count} devices"), at: span });
             axes.iter_mut().for_each(|axis| axis.size = 1);
             sound = false;
@@ -86,7 +85,7 @@ impl<'a> Grid<'a> {
         Some(Grid { mesh: Mesh::new(axes)?, views, places, sizes, sound, parts_lost: false })
     }
 
-    /// Puts an axis in parts: `axis R = {Q: 4, P: 4}`. After an error the parts are known all the same.
+    /// Splits an axis: `axis R = {Q: 4, P: 4}`. After an error the parts are still declared.
     pub(super) fn view(
         &mut self,
         axis: &Name,
@@ -104,7 +103,7 @@ impl<'a> Grid<'a> {
             } else if !lost.contains(&name) {
                 let names = self.mesh.axes().iter().map(|axis| axis.name.as_str());
                 let help = match nearest(&name, names) {
-                    Some(near) => format!("did you mean `{near}`?"),
+                    Some(near) => did_you_mean(near),
                     None => format!("the mesh is `{}`", self.mesh),
                 };
                 diagnostics.push(&CheckError::UnknownAxis { name, at: axis.span, help });
@@ -144,10 +143,10 @@ impl<'a> Grid<'a> {
         }
     }
 
-    /// Names stand for the same devices as before.
+    /// Names keep their devices.
     fn split(&mut self, id: AxisId, name: &str, parts: &[(String, u32)], span: Span, diagnostics: &mut Diagnostics) {
         let Some(mesh) = self.mesh.split(id, parts) else {
-            let found = format!("it has more than {} axes with these parts", Mesh::MOST_AXES);
+            let found = format!("it has more than {} axes including these parts", Mesh::MOST_AXES);
             diagnostics.push(&CheckError::MeshTooLarge { found, at: span });
             return;
         };

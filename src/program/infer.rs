@@ -1,12 +1,12 @@
-//! Which collective leads from one sharding to another.
+//! Infers the collective that leads from one sharding to another.
 
 use crate::collective::Collective;
 use crate::layout::Sharding;
 use crate::mesh::{Axes, Mesh};
 use crate::syntax::CollectiveName;
 
-/// The collective of this kind that could lead from one sharding to another. The caller applies it and compares: the result
-/// may be another sharding.
+/// The collective of this kind that may lead from one sharding to another. The caller applies it and compares the
+/// results.
 pub(super) fn infer(kind: CollectiveName, from: &Sharding, to: &Sharding) -> Option<Collective> {
     let gains = || {
         let mut pairs = from.dims.iter().zip(&to.dims).enumerate();
@@ -27,18 +27,18 @@ pub(super) fn infer(kind: CollectiveName, from: &Sharding, to: &Sharding) -> Opt
     }
 }
 
-/// What was appended to a list of axes, if that is all that was done to it.
+/// The appended axes, if the only change is an append.
 fn appended(before: Axes, after: Axes) -> Option<Axes> {
     let new: Axes = after.iter().skip(before.len()).collect();
     (before.then(new) == after).then_some(new)
 }
 
-/// What was appended to each dim, if that is all that was done to them.
+/// The appended axes of each dim, if the only changes are appends.
 pub(super) fn appended_to(from: &Sharding, to: &Sharding) -> Option<Vec<Axes>> {
     from.dims.iter().zip(&to.dims).map(|(before, after)| appended(*before, *after)).collect()
 }
 
-/// The one collective that leads from one sharding to another, if one does.
+/// The single collective that leads from one sharding to another, if any.
 pub(super) fn one_step(from: &Sharding, to: &Sharding, mesh: &Mesh) -> Option<Collective> {
     CollectiveName::ALL
         .into_iter()

@@ -1,25 +1,30 @@
-//! `iota_S`: the places along a dim, an array that each device counts by itself.
+//! `iota_S`: the positions along a dim, an array that each device computes locally.
 //!
 //! It is declared before the first statement, so that statements in a `repeat` share it.
 
 use super::checker::{Binding, Checker};
 use super::error::{Checked, Failure};
+use super::pick::Pick;
 use super::{Definition, Value, ValueId, Wanted};
 use crate::dtype::DType;
 use crate::function::{Binary, ByNumber, Function, Scalar};
 use crate::layout::{Dim, Sharding};
 use crate::span::Span;
 use crate::supply::Supply;
-use crate::syntax::{Ast, Expr, ExprKind, Name, Statement, StatementKind};
+use crate::syntax::{Ast, DimName, Expr, ExprKind, Name, Statement, StatementKind};
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What its name begins with.
+/// The prefix of its name.
 pub(super) const PREFIX: &str = "iota_";
 
-/// The names that statements use and those that they declare.
+/// Ends the name of positions along a second dim of the same size. No name of a program contains it.
+pub(super) const TWIN: char = '~';
+
+/// Names used and names declared by statements.
 #[derive(Default)]
 struct Names<'a> {
-    used: BTreeMap<&'a str, Span>,
+    used: BTreeMap<Cow<'a, str>, Span>,
     declared: BTreeSet<&'a str>,
 }
 
@@ -30,6 +35,14 @@ impl<'a> Names<'a> {
                 StatementKind::Input { name, .. } => drop(self.declared.insert(&name.node)),
                 StatementKind::Assign { target, value, .. } => {
                     self.declared.extend(target.name.as_ref().map(|name| name.node.as_str()));
+                    // An array of one number counts along each of its dims.
+                    let is_filled =
+                        matches!(value.kind, ExprKind::Number(_) | ExprKind::Neg(_)) && target.dtype.is_some();
+                    for item in target.brackets.iter().filter(|_| is_filled).flat_map(|brackets| &brackets.dims) {
+                        if let DimName::Named(name) = &item.dim {
+                            self.used.entry(Cow::Owned(format!("{PREFIX}{name}"))).or_insert(item.span);
+                        }
+                    }
                     self.expr(value);
                 }
                 StatementKind::Repeat { body, .. } | StatementKind::Def { body, .. } => self.statements(body),
@@ -45,31 +58,57 @@ impl<'a> Names<'a> {
         }
     }
 
+    /// The positions that a function compares with.
+    fn picked(&mut self, pick: Pick, subscript: &[Name]) {
+        for Name { node, span } in subscript {
+            self.used.entry(Cow::Owned(format!("{PREFIX}{node}"))).or_insert(*span);
+            if pick.is_along() {
+                self.used.entry(Cow::Owned(format!("{PREFIX}{node}{TWIN}"))).or_insert(*span);
+            }
+        }
+    }
+
     fn expr(&mut self, expr: &'a Expr) {
         match &expr.kind {
             ExprKind::Array(array) => {
                 if let Some(Name { node, span }) = array.name.as_ref().filter(|name| name.node.starts_with(PREFIX)) {
-                    self.used.entry(node).or_insert(*span);
+                    self.used.entry(Cow::Borrowed(node)).or_insert(*span);
                 }
             }
             ExprKind::Number(_) => {}
             ExprKind::Product { factors, .. } => factors.iter().for_each(|factor| self.expr(factor)),
             ExprKind::Binary { left, right, .. } => [left, right].into_iter().for_each(|side| self.expr(side)),
             ExprKind::Neg(inner) => self.expr(inner),
-            ExprKind::Call { arguments, .. } => arguments.iter().for_each(|argument| self.expr(argument)),
+            ExprKind::Call { function, subscript, arguments } => {
+                if let Some(pick) = Pick::named(&function.node) {
+                    self.picked(pick, subscript);
+                }
+                arguments.iter().for_each(|argument| self.expr(argument));
+            }
             ExprKind::Collective { argument, .. } => self.expr(argument),
         }
     }
 }
 
+/// The dim that a name of positions counts along.
+fn dim_of(name: &str) -> &str {
+    name[PREFIX.len()..].trim_end_matches(TWIN)
+}
+
+/// Whether it counts along a second dim of the same size.
+fn is_twin(name: &str) -> bool {
+    name.ends_with(TWIN)
+}
+
 impl Checker {
-    /// Declares the places along each dim of which a statement asks.
+    /// Declares the positions along each dim that a statement requests.
     pub(super) fn declare_iotas(&mut self, ast: &Ast) {
         let mut names = Names::default();
         names.statements(&ast.statements);
-        for (name, span) in names.used.into_iter().filter(|(name, _)| !names.declared.contains(name)) {
-            let dim = &name[PREFIX.len()..];
+        for (name, span) in names.used.iter().filter(|(name, _)| !names.declared.contains(name.as_ref())) {
+            let (dim, is_twin, span) = (dim_of(name), is_twin(name), *span);
             if let Some(Some(dim)) = self.named_dims.get(dim).copied() {
+                let dim = if is_twin { self.twin(dim) } else { dim };
                 self.count(name, dim, span).ok();
             } else if let Some(parts) = self.parts.get(dim).cloned() {
                 let counted = self.count_parts(&parts, span);
@@ -78,26 +117,27 @@ impl Checker {
         }
     }
 
-    /// The same of the dims of a function's parameters, which have names of their own.
+    /// Declares the positions along dims of a function's parameters, which have their own names.
     ///
     /// - `dims`: these names.
     pub(super) fn declare_iotas_of(&mut self, body: &[Statement], result: &Expr, dims: &[String]) {
         let mut names = Names::default();
         names.statements(body);
         names.expr(result);
-        for (name, span) in names.used.into_iter().filter(|(name, _)| !names.declared.contains(name)) {
-            let dim = dims.iter().find(|dim| **dim == name[PREFIX.len()..]);
+        for (name, span) in names.used.iter().filter(|(name, _)| !names.declared.contains(name.as_ref())) {
+            let dim = dims.iter().find(|dim| *dim == dim_of(name));
             if let Some(Some(Some(dim))) = dim.map(|dim| self.named_dims.get(dim).copied()) {
-                self.count(name, dim, span).ok();
+                let dim = if is_twin(name) { self.twin(dim) } else { dim };
+                self.count(name, dim, *span).ok();
             }
         }
     }
 
-    /// The places along one dim, an array of this name.
-    fn count(&mut self, name: &str, dim: Dim, span: Span) -> Checked<ValueId> {
+    /// The positions along one dim, as an array of this name.
+    pub(super) fn count(&mut self, name: &str, dim: Dim, span: Span) -> Checked<ValueId> {
         let dtype = if i32::try_from(dim.size).is_ok() { DType::I32 } else { DType::I64 };
         let id = self.add_value(Value {
-            name: Some(name.to_owned()),
+            name: Some(name.replace(TWIN, "'")),
             dtype,
             dims: vec![dim],
             definition: Definition::Input { supply: Supply::Counted },
@@ -105,13 +145,14 @@ impl Checker {
             method: None,
             pin: None,
             span,
+            call: None,
         })?;
         self.places[id.index()] = span;
         self.bind_places(name, Ok(id), span);
         Ok(id)
     }
 
-    /// The places along a dim that is made of others, an array of these: the last one varies fastest.
+    /// The positions along a composed dim, from its factors: the last one varies fastest.
     fn count_parts(&mut self, parts: &[Dim], span: Span) -> Checked<ValueId> {
         let mut places: Option<ValueId> = None;
         for dim in parts {
@@ -134,7 +175,7 @@ impl Checker {
                 }
             });
         }
-        places.ok_or(Failure::Told)
+        places.ok_or(Failure::Reported)
     }
 
     fn bind_places(&mut self, name: &str, counted: Checked<ValueId>, span: Span) {

@@ -1,4 +1,4 @@
-//! Brackets to dims and sharding: what is written, whether it is legal, whether it is what a value has.
+//! Brackets: parsing to dims and sharding, legality, and comparison with a value's layout.
 
 use super::checker::{Checker, quoted};
 use super::error::{CheckError, Checked, Failure};
@@ -10,38 +10,38 @@ use crate::layout::{Dim, DimId, Sharding};
 use crate::mesh::{Axes, AxisId, AxisSet};
 use crate::operator::Operator;
 use crate::span::Span;
-use crate::syntax::{Brackets, DimName, Subscript};
+use crate::syntax::{Brackets, DimName, DimRef, INDEXED, Subscript, picked};
 
-/// A dim as brackets ask for it.
+/// A requested dim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wish {
-    /// This one.
+pub(super) enum RequestedDim {
+    /// A named dim.
     Dim(Dim),
-    /// One without a name, of this size.
+    /// An anonymous dim of this size.
     Literal(u64),
 }
 
-/// Brackets that are legal by themselves.
+/// Valid brackets.
 #[derive(Clone, Debug)]
 pub(super) struct Written {
-    pub(super) wishes: Vec<Wish>,
+    pub(super) requested: Vec<RequestedDim>,
     pub(super) wanted: Wanted,
     pub(super) span: Span,
-    /// `[I_X, K]{U_Y}`, as they read.
+    /// The text, `[I_X, K]{U_Y}`.
     pub(super) text: String,
     /// The place of each dim.
     pub(super) places: Vec<Span>,
 }
 
-/// Where brackets stand.
+/// The role of brackets.
 struct Use<'a> {
     array: &'a str,
-    /// They are the result of a product.
+    /// The result of a product.
     product: bool,
     at: Span,
 }
 
-/// Axes of each dim and of the open sum as they were written, repeats included.
+/// Axes of each dim and of the open sum as written, repeats included.
 struct Lists {
     dims: Vec<Vec<(AxisId, Span)>>,
     open: Vec<(AxisId, Span)>,
@@ -49,90 +49,93 @@ struct Lists {
 }
 
 impl Checker {
-    /// Reads brackets of `array`; `product` if they are the result of one, where the reason for a reuse is another.
+    /// Reads brackets of `array`; `product` marks the result of one, whose axis reuse has another explanation.
     pub(super) fn brackets(&mut self, brackets: &Brackets, array: &str, product: bool) -> Checked<Written> {
         let resolved = self.resolved(brackets);
         let brackets = &*resolved;
         if let Some(at) = brackets.rest {
             self.diagnostics.push(&CheckError::DimsLeftOut { at });
         }
-        let (wishes, places) = self.wishes(brackets, array)?;
+        let (requested, places) = self.requested(brackets, array)?;
         let holes = brackets.dims.iter().filter(|dim| brackets.hole(dim).is_some()).count();
         if let Some(open) = brackets.open.as_ref().filter(|_| holes > 0) {
             return Err(CheckError::HoleBesideOpenSum { array: quoted(array), at: open.span }.into());
         }
         let lists = self.lists(brackets)?;
         let use_of = Use { array, product, at: brackets.span };
-        self.spent_once(&lists, &wishes, &use_of)?;
+        self.spent_once(&lists, &requested, &use_of)?;
         let sharding = lists.sharding();
         if holes > 0 {
             let written = self.partly(brackets, &sharding)?;
-            let names = wishes.iter().zip(&written).map(|(wish, axes)| {
+            let names = requested.iter().zip(&written).map(|(request, axes)| {
                 let axes = axes.map_or("_?".to_owned(), |axes| axes.subscript(&self.mesh));
-                format!("{}{axes}", self.wish_name(*wish))
+                format!("{}{axes}", self.request_name(*request))
             });
             let text = format!("[{}]", names.collect::<Vec<_>>().join(", "));
-            for (axes, wish) in written.iter().zip(&wishes) {
-                if let (Some(axes), Wish::Dim(dim)) = (axes, wish) {
+            for (axes, request) in written.iter().zip(&requested) {
+                if let (Some(axes), RequestedDim::Dim(dim)) = (axes, request) {
                     self.note_split(*axes, dim.id);
                 }
             }
             let free = written.iter().all(Option::is_none);
             let wanted = if free { Wanted::Free } else { Wanted::Partly(written) };
-            return Ok(Written { wishes, wanted, span: brackets.span, text, places });
+            return Ok(Written { requested, wanted, span: brackets.span, text, places });
         }
-        let text = self.spell(&wishes, &sharding.dims, sharding.open, sharding.operator);
-        for (axes, wish) in sharding.dims.iter().zip(&wishes) {
-            if let Wish::Dim(dim) = wish {
+        let text = self.spell(&requested, &sharding.dims, sharding.open, sharding.operator);
+        for (axes, request) in sharding.dims.iter().zip(&requested) {
+            if let RequestedDim::Dim(dim) = request {
                 self.note_split(*axes, dim.id);
             }
         }
-        Ok(Written { wishes, wanted: Wanted::Exact(sharding), span: brackets.span, text, places })
+        Ok(Written { requested, wanted: Wanted::Exact(sharding), span: brackets.span, text, places })
     }
 
-    /// The axes of each dim, of those with a hole none; a dim of parts with a hole has one in each.
+    /// The axes of each dim, empty for a hole; a composed dim with a hole has one in each part.
     fn partly(&mut self, brackets: &Brackets, sharding: &Sharding) -> Checked<Vec<Option<Axes>>> {
         let mut written = Vec::new();
         for item in &brackets.dims {
             let is_hole = brackets.hole(item).is_some();
-            for _ in self.item_wishes(&item.dim, item.span)? {
+            for _ in self.item_requests(&item.dim, item.span)? {
                 written.push((!is_hole).then(|| sharding.dims[written.len()]));
             }
         }
         Ok(written)
     }
 
-    /// The dims that are asked for, each with its place; a dim of parts stands for these.
-    fn wishes(&mut self, brackets: &Brackets, array: &str) -> Checked<(Vec<Wish>, Vec<Span>)> {
-        let mut wishes: Vec<Wish> = Vec::new();
+    /// The requested dims with their places; a composed dim yields its parts.
+    fn requested(&mut self, brackets: &Brackets, array: &str) -> Checked<(Vec<RequestedDim>, Vec<Span>)> {
+        brackets.dims.iter().try_for_each(|item| self.swapped(item))?;
+        let mut requested: Vec<RequestedDim> = Vec::new();
         let mut places: Vec<Span> = Vec::new();
         for item in &brackets.dims {
-            for wish in self.item_wishes(&item.dim, item.span)? {
-                if let (Wish::Dim(dim), Some(first)) = (wish, wishes.iter().position(|known| *known == wish)) {
+            for request in self.item_requests(&item.dim, item.span)? {
+                if let (RequestedDim::Dim(dim), Some(first)) =
+                    (request, requested.iter().position(|known| *known == request))
+                {
                     let (first, second) = (places[first], item.span);
                     let (dim, array) = (self.dims.name(dim.id), quoted(array));
                     return Err(CheckError::DimRepeated { dim, array, first, second }.into());
                 }
-                wishes.push(wish);
+                requested.push(request);
                 places.push(item.span);
             }
-            if wishes.len() > Self::MOST_DIMS {
+            if requested.len() > Self::MOST_DIMS {
                 let (array, rank, most) = (quoted(array), brackets.dims.len(), Self::MOST_DIMS);
                 return Err(CheckError::TooManyDims { array, rank, most, at: brackets.span }.into());
             }
         }
-        Ok((wishes, places))
+        Ok((requested, places))
     }
 
-    fn item_wishes(&mut self, dim: &DimName, at: Span) -> Checked<Vec<Wish>> {
+    fn item_requests(&mut self, dim: &DimName, at: Span) -> Checked<Vec<RequestedDim>> {
         let size = match dim {
-            DimName::Named(name) => return Ok(self.dims_named(name, at)?.into_iter().map(Wish::Dim).collect()),
+            DimName::Named(name) => return Ok(self.dims_named(name, at)?.into_iter().map(RequestedDim::Dim).collect()),
             DimName::Literal(size) => size,
         };
         match size.value(&mut |_| None) {
             Ok(0) => Err(CheckError::SizeZero { what: "a dim".to_owned(), at }.into()),
-            Ok(size) => Ok(vec![Wish::Literal(size)]),
-            Err(flaw) => Err(CheckError::size(flaw, "a size in brackets is a number").into()),
+            Ok(size) => Ok(vec![RequestedDim::Literal(size)]),
+            Err(flaw) => Err(CheckError::size(flaw, "a size in brackets must be a number").into()),
         }
     }
 
@@ -159,8 +162,8 @@ impl Checker {
         Ok(Lists { dims, open: self.axes(&open.axes)?, operator })
     }
 
-    /// An axis is spent once, on one dim or in the open sum.
-    fn spent_once(&self, lists: &Lists, wishes: &[Wish], use_of: &Use<'_>) -> Checked<()> {
+    /// Checks that an axis is used once, on one dim or in the open sum.
+    fn spent_once(&self, lists: &Lists, requested: &[RequestedDim], use_of: &Use<'_>) -> Checked<()> {
         let mut spent: Vec<(AxisId, Span, Option<usize>)> = Vec::new();
         let (name_only, array) = (use_of.array, quoted(use_of.array));
         for (axis, at, place) in lists.all() {
@@ -172,27 +175,28 @@ impl Checker {
             let mut fixes = Vec::new();
             let (what, help) = match (before, place) {
                 (Some(before), Some(place)) if *before != place => {
-                    let keep = |dim: usize| format!("`{name_only}{}`", self.spell_without(lists, wishes, axis, dim));
+                    let keep = |dim: usize| format!("`{name_only}{}`", self.spell_without(lists, requested, axis, dim));
                     let edit = Edit::Replace(use_of.at);
-                    let text = |dim: usize| self.spell_without(lists, wishes, axis, dim);
+                    let text = |dim: usize| self.spell_without(lists, requested, axis, dim);
                     fixes = [place, *before].map(|dim| Fix { edit, text: text(dim) }).to_vec();
                     let reason = if use_of.product {
                         "each device would hold only diagonal blocks of the product; write"
                     } else {
-                        "an axis can shard one dim of an array; write"
+                        "an axis can shard only one dim of an array; write"
                     };
                     let what = format!("axis `{name}` shards two dims of {array}");
                     (what, format!("{reason} {} or {}", keep(place), keep(*before)))
                 }
                 (Some(_), Some(_)) => {
-                    (format!("axis `{name}` stands twice on one dim of {array}"), "drop one of the two".to_owned())
+                    (format!("axis `{name}` is used twice on one dim of {array}"), "remove one of them".to_owned())
                 }
                 (Some(_), None) | (None, Some(_)) => {
-                    let help = format!("a sum over `{name}` is closed before `{name}` can shard a dim; drop one");
-                    (format!("axis `{name}` shards a dim of {array} and is in its open sum"), help)
+                    let help =
+                        format!("close the sum over `{name}` before sharding a dim over `{name}`, or remove one");
+                    (format!("axis `{name}` both shards a dim of {array} and is in its open sum"), help)
                 }
                 (None, None) => {
-                    (format!("axis `{name}` stands twice in the open sum"), "drop one of the two".to_owned())
+                    (format!("axis `{name}` is used twice in the open sum"), "remove one of them".to_owned())
                 }
             };
             return Err(CheckError::AxisReused { fixes, what, first: *first, second: at, help }.into());
@@ -201,7 +205,7 @@ impl Checker {
     }
 
     /// The brackets with `axis` on the dim `keep` only.
-    fn spell_without(&self, lists: &Lists, wishes: &[Wish], axis: AxisId, keep: usize) -> String {
+    fn spell_without(&self, lists: &Lists, requested: &[RequestedDim], axis: AxisId, keep: usize) -> String {
         let kept = |place: usize, list: &[(AxisId, Span)]| -> Axes {
             let mut axes = Axes::NONE;
             for (other, _) in list {
@@ -214,56 +218,69 @@ impl Checker {
         };
         let dims: Vec<Axes> = lists.dims.iter().enumerate().map(|(place, list)| kept(place, list)).collect();
         let open = lists.open.iter().map(|(axis, _)| *axis).collect::<AxisSet>().without(AxisSet::one(axis));
-        self.spell(wishes, &dims, open, lists.operator)
+        self.spell(requested, &dims, open, lists.operator)
     }
 
-    /// Brackets as they are written.
-    pub(super) fn spell(&self, wishes: &[Wish], dims: &[Axes], open: AxisSet, operator: Operator) -> String {
-        let items = wishes.iter().zip(dims);
-        let items: Vec<String> =
-            items.map(|(wish, axes)| format!("{}{}", self.wish_name(*wish), axes.subscript(&self.mesh))).collect();
+    /// The brackets as written.
+    pub(super) fn spell(&self, requested: &[RequestedDim], dims: &[Axes], open: AxisSet, operator: Operator) -> String {
+        let items = requested.iter().zip(dims);
+        let items: Vec<String> = items
+            .map(|(request, axes)| format!("{}{}", self.request_name(*request), axes.subscript(&self.mesh)))
+            .collect();
         let sum =
             if open.is_empty() { String::new() } else { format!("{{{}_{}}}", operator.word(), open.names(&self.mesh)) };
         format!("[{}]{sum}", items.join(", "))
     }
 
-    fn wish_name(&self, wish: Wish) -> String {
-        match wish {
-            Wish::Dim(dim) => self.dims.name(dim.id),
-            Wish::Literal(size) => size.to_string(),
+    fn request_name(&self, request: RequestedDim) -> String {
+        match request {
+            RequestedDim::Dim(dim) => self.dims.name(dim.id),
+            RequestedDim::Literal(size) => size.to_string(),
         }
     }
 
-    /// Notes that a layout cuts a dim by these axes.
+    /// Records that a layout splits a dim by these axes.
     pub(super) fn note_split(&mut self, axes: Axes, dim: DimId) {
         let split = self.splits.entry(dim).or_insert(1);
         *split = least_common_multiple(*split, axes.group_size(&self.mesh));
     }
 
-    /// Which of `dims` the wishes mean, in the order of the wishes; wishes that none fulfils are left out.
-    pub(super) fn granted(&self, wishes: &[Wish], dims: &[Dim]) -> Vec<Dim> {
-        let mut granted: Vec<Dim> = Vec::new();
-        for wish in wishes {
-            let fits = |dim: &&Dim| match wish {
-                Wish::Dim(wanted) => dim.id == wanted.id,
-                Wish::Literal(size) => dim.size == *size && self.dims.is_literal(dim.id) && !granted.contains(dim),
+    /// The index into `dims` of each requested dim; unmatched requests are left out.
+    pub(super) fn matched(&self, requested: &[RequestedDim], dims: &[Dim]) -> Vec<Dim> {
+        let mut matched: Vec<Dim> = Vec::new();
+        for request in requested {
+            let fits = |dim: &&Dim| match request {
+                RequestedDim::Dim(wanted) => dim.id == wanted.id,
+                RequestedDim::Literal(size) => {
+                    dim.size == *size && self.dims.is_literal(dim.id) && !matched.contains(dim)
+                }
             };
-            granted.extend(dims.iter().find(fits).copied());
+            matched.extend(dims.iter().find(fits).copied());
         }
-        granted
+        matched
     }
 
-    /// The first wish that no dim fulfils.
-    pub(super) fn unfulfilled(&self, wishes: &[Wish], dims: &[Dim]) -> Option<usize> {
-        (0..wishes.len()).find(|place| self.granted(&wishes[..=*place], dims).len() <= *place)
+    /// The first request without a matching dim.
+    pub(super) fn unmatched(&self, requested: &[RequestedDim], dims: &[Dim]) -> Option<usize> {
+        (0..requested.len()).find(|place| self.matched(&requested[..=*place], dims).len() <= *place)
     }
 
-    /// Holds the brackets on a use against what the value has; a free layout is pinned by them.
+    /// Checks the brackets on a use against the value's layout; a free layout becomes exact.
     pub(super) fn assert_layout(&mut self, id: ValueId, brackets: &Brackets, name: &str) -> Checked<()> {
+        let is_number = |item: &DimRef| matches!(item.dim, DimName::Literal(_));
+        if brackets.dims.iter().any(is_number) && !self.value(id).dims.iter().any(|dim| self.dims.is_literal(dim.id)) {
+            let (said, has) = (format!("{name}{brackets}"), self.show_as(id, name));
+            let (at, from) = (brackets.span, self.place(id));
+            let dims: Vec<String> = self.value(id).dims.iter().map(|dim| self.dims.name(dim.id)).collect();
+            let items: Vec<String> = brackets.dims.iter().map(ToString::to_string).collect();
+            let items: Vec<&str> = items.iter().map(String::as_str).collect();
+            let help = picked(name, &dims, &items).unwrap_or_else(|| INDEXED.to_owned());
+            return Err(CheckError::LayoutMismatch { fixes: Vec::new(), said, has, at, from, help }.into());
+        }
         let written = self.brackets(brackets, name, false)?;
         let value = &self.values[id.index()];
         let same_dims =
-            self.granted(&written.wishes, &value.dims) == value.dims && written.wishes.len() == value.dims.len();
+            self.matched(&written.requested, &value.dims) == value.dims && written.requested.len() == value.dims.len();
         let at = written.span;
         match (&written.wanted, &value.wanted) {
             (Wanted::Free, _) if same_dims => Ok(()),
@@ -288,7 +305,7 @@ impl Checker {
                 let said = format!("{name}{}", written.text);
                 if !self.told_layouts.insert((id, said.clone())) {
                     // The same contradiction again: one place is wrong, and it was shown.
-                    return Err(Failure::Told);
+                    return Err(Failure::Reported);
                 }
                 let has = self.show_as(id, name);
                 let help = self.mismatch_help(id, &written, same_dims, name);
@@ -298,7 +315,7 @@ impl Checker {
         }
     }
 
-    /// What may make the brackets on a use true: a line before it, or what it has.
+    /// The fixes for brackets on a use: a line before it, or the actual layout.
     fn mismatch_fixes(&self, id: ValueId, written: &Written, name: &str) -> Vec<Fix> {
         let (has, said) = (self.show_as(id, name), format!("{name}{}", written.text));
         let before = |text: String| Fix { edit: Edit::Before, text };
@@ -314,15 +331,15 @@ impl Checker {
         fixes
     }
 
-    /// What to write before a use so that its brackets become true.
+    /// The line that makes the brackets on a use true.
     fn mismatch_help(&self, id: ValueId, written: &Written, same_dims: bool, name: &str) -> String {
         let value = &self.values[id.index()];
         let (has, said) = (self.show_as(id, name), format!("{name}{}", written.text));
         let (Wanted::Exact(from), Wanted::Exact(to)) = (&value.wanted, &written.wanted) else {
             return format!("write `{has}` here");
         };
-        let same_set = written.wishes.len() == value.dims.len()
-            && self.granted(&written.wishes, &value.dims).len() == value.dims.len();
+        let same_set = written.requested.len() == value.dims.len()
+            && self.matched(&written.requested, &value.dims).len() == value.dims.len();
         let opens = !to.open.is_subset(from.open) || (!to.open.is_empty() && to.operator != from.operator);
         if !same_set || opens {
             return format!("write `{has}` here");
@@ -338,7 +355,7 @@ impl Checker {
     }
 }
 
-/// Whether all that is said of some dims is what they have.
+/// Whether all stated dims match the actual ones.
 fn says_less(said: &[Option<Axes>], has: &[Option<Axes>]) -> bool {
     said.iter().zip(has).all(|(said, has)| said.is_none() || said == has)
 }
@@ -351,7 +368,7 @@ impl Lists {
         on_dims.chain(self.open.iter().map(|(axis, at)| (*axis, *at, None)))
     }
 
-    /// The sharding; each axis stands in it once.
+    /// The sharding, with each axis once.
     fn sharding(&self) -> Sharding {
         let list = |list: &Vec<(AxisId, Span)>| list.iter().map(|(axis, _)| *axis).collect::<Axes>();
         let mut sharding =

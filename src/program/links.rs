@@ -1,4 +1,4 @@
-//! Links that are down or slower: their ends are devices of the mesh. Whether they are neighbours the hardware knows.
+//! Degraded links, given by their end devices. The hardware decides later whether the ends are neighbours.
 
 use super::checker::Checker;
 use super::error::{CheckError, Checked, Failure};
@@ -8,7 +8,7 @@ use crate::span::{Span, Spanned};
 use crate::syntax::LinkDecl;
 
 impl Checker {
-    /// One statement about a link, or about both links of a cable.
+    /// Reads a statement about a link, or about both links of a cable.
     pub(super) fn link(&mut self, decl: &LinkDecl, span: Span) {
         if !self.sound {
             return;
@@ -30,14 +30,14 @@ impl Checker {
 fn device(mesh: &Mesh, place: &Spanned<Vec<u64>>) -> Checked<DeviceId> {
     let wrong = |why: String| Failure::from(CheckError::NoDevice { mesh: mesh.to_string(), why, at: place.span });
     if place.node.len() != mesh.axes().len() {
-        return Err(wrong(format!("of {} coordinates, for {} axes", place.node.len(), mesh.axes().len())));
+        return Err(wrong(format!("{} coordinates for {} axes", place.node.len(), mesh.axes().len())));
     }
     let mut device = DeviceId(0);
     for (axis, coordinate) in mesh.axis_ids().zip(&place.node) {
         let inside = u32::try_from(*coordinate).ok().filter(|coordinate| *coordinate < mesh.axis(axis).size);
         let Some(inside) = inside else {
             let (name, last) = (&mesh.axis(axis).name, mesh.axis(axis).size - 1);
-            return Err(wrong(format!("`{name}` goes from 0 to {last}")));
+            return Err(wrong(format!("`{name}` ranges from 0 to {last}")));
         };
         device = mesh.with_coordinate(device, axis, inside);
     }

@@ -1,4 +1,4 @@
-//! What a local product gives: the layout that local shards make without any move.
+//! The layout of a local product: computed from local shards without communication.
 
 use super::ValueId;
 use super::checker::Checker;
@@ -14,13 +14,13 @@ impl Checker {
     /// The sharding of a result with these dims.
     ///
     /// # Errors
-    /// An operand whose layout is free; dims that meet under different axes; an axis that would be spent twice.
+    /// An operand of free layout; shared dims on different axes; an axis that would be used twice.
     pub(super) fn local_sharding(&self, local: &Local<'_>, dims: &[Dim]) -> Checked<Sharding> {
         for id in local.operands {
             if self.exact(id).is_none() {
                 let array = self.show(id);
                 let what = "`_LOCAL`".to_owned();
-                let help = "write brackets on the use: the layout that the local product needs".to_owned();
+                let help = "write the layout in brackets on the use".to_owned();
                 let (at, from) = (self.use_place(id), self.place(id));
                 return Err(CheckError::LayoutUnknown { array, what, at, from, help }.into());
             }
@@ -28,7 +28,7 @@ impl Checker {
         let mut open = AxisSet::NONE;
         let operators = local.operands.iter().filter_map(|id| self.exact(*id).filter(|has| !has.open.is_empty()));
         if let Some(other) = operators.map(|has| has.operator).find(|operator| *operator != Operator::Sum) {
-            let why = format!("it makes a sum, and an operand is an open {other}");
+            let why = format!("the product is a sum, but an operand is an open {other}");
             return Err(self.local_layout(local, why, "close it first".to_owned()));
         }
         for id in local.operands {
@@ -50,7 +50,7 @@ impl Checker {
         Ok(sharding)
     }
 
-    /// The axes on a dim, the same in every operand that has it.
+    /// The axes on a dim, equal in every operand that has it.
     fn meeting_axes(&self, local: &Local<'_>, dim: Dim) -> Checked<Axes> {
         let [left, right] = local.operands;
         match (self.axes_on(left, dim), self.axes_on(right, dim)) {
@@ -58,8 +58,8 @@ impl Checker {
             (Some(one), Some(other)) => {
                 let name = self.dims.name(dim.id);
                 let text = |axes: Axes| format!("`{name}{}`", axes.subscript(&self.mesh));
-                let why = format!("{} meets {}", text(one), text(other));
-                let help = format!("shard `{name}` alike in both, or write `*` to let the compiler move what it must");
+                let why = format!("{} and {} differ", text(one), text(other));
+                let help = format!("shard `{name}` alike in both operands, or write `*` and let the compiler reshard");
                 Err(self.local_layout(local, why, help))
             }
             (Some(axes), None) | (None, Some(axes)) => Ok(axes),
@@ -77,7 +77,7 @@ impl Checker {
             return Ok(spent.union(axes.set()));
         };
         let name = &self.mesh.axis(axis).name;
-        let why = format!("`{name}` would be spent twice in the result");
+        let why = format!("`{name}` would shard two dims of the result");
         let [left, right] = local.operands.map(|id| self.show(id));
         let help = format!("gather one of `{left}` and `{right}` over `{name}` first, or write `*`");
         Err(self.local_layout(local, why, help))
@@ -90,7 +90,7 @@ impl Checker {
         CheckError::LocalLayout { fixes, why, at: local.sign, left, right, help }.into()
     }
 
-    /// A use of an operand with one of its dims made whole.
+    /// The text of an operand with one dim unsharded.
     fn gathered(&self, id: ValueId) -> Vec<Fix> {
         let Some(from) = self.exact(id) else { return Vec::new() };
         let dim_name = |dim: usize| self.dims.name(self.value(id).dims[dim].id);

@@ -1,7 +1,7 @@
-//! Ast to [`Program`]: names resolved, sizes known, layouts checked.
+//! The checker: AST to [`Program`]. Resolves names and sizes and checks layouts.
 //!
-//! After this layer no user mistake is possible: every value has its dims and dtype, every written layout is legal,
-//! and every operation has a meaning. What is still open is how to get there, which is the planner's.
+//! Later stages report no user errors about names, dims or layouts: every value has its dims and dtype, and every written
+//! layout is legal. The planner chooses the remaining layouts and the collectives.
 
 mod checker;
 mod collectives;
@@ -24,7 +24,9 @@ mod open;
 mod opened;
 mod pad;
 mod parts;
+mod pick;
 mod pin;
+mod positions;
 mod print;
 mod product;
 mod reduce;
@@ -58,7 +60,7 @@ use crate::supply::Supply;
 use crate::syntax::{Ast, Name};
 use std::ops::Range;
 
-/// Checks a program: all that is wrong at once, and the program if nothing is; warnings and notes come with it.
+/// Checks a program. Returns all findings, and the program if there are no errors.
 pub fn check(ast: &Ast) -> (Option<Program>, Diagnostics) {
     let mut diagnostics = Diagnostics::default();
     let Some(ground) = declarations::read(ast, &mut diagnostics) else {
@@ -73,21 +75,21 @@ pub fn check(ast: &Ast) -> (Option<Program>, Diagnostics) {
     checker.finish(ast.statements.last().map(|statement| statement.span))
 }
 
-/// A value of the program, by its place in [`Program::values`].
+/// A value, as an index into [`Program::values`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ValueId(pub u32);
 
 impl ValueId {
-    /// As an index into [`Program::values`].
+    /// The index into [`Program::values`].
     pub fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// A checked program: values in an order in which each comes after its operands.
+/// A checked program, its values in topological order.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Program {
-    /// The devices.
+    /// The device mesh.
     pub mesh: Mesh,
     /// The last statement that declares axes: `mesh`, or `axis` below it.
     pub axes: Span,
@@ -95,45 +97,45 @@ pub struct Program {
     pub hardware: Option<Name>,
     /// The networks named in the `mesh` statement, in order: `over dcn`.
     pub networks: Vec<Name>,
-    /// The links that are down or slower than they should be, each where it is written.
+    /// The degraded links, with their statements.
     pub links: Vec<Spanned<DegradedLink>>,
-    /// The names of the dims.
+    /// The dim names.
     pub dims: Dims,
-    /// Every value.
+    /// All values.
     pub values: Vec<Value>,
-    /// Further names of values, in order: `B = A`.
+    /// Aliases of values, in order: `B = A`.
     pub aliases: Vec<Alias>,
-    /// What the program is for, in order; at least one.
+    /// The outputs, in order; at least one.
     pub outputs: Vec<ValueId>,
-    /// The values that are made several times, in order and apart from each other.
+    /// The `repeat` blocks, in order and disjoint.
     pub repeats: Vec<Repeat>,
-    /// What it expects of its plan.
+    /// The `expect` lines.
     pub expectations: Vec<Expectation>,
-    /// What no plan of it may exceed.
+    /// The `limit` lines.
     pub limits: Vec<Limit>,
 }
 
-/// A name that a statement gives to a value which is there without it.
+/// An alias of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Alias {
     /// The name.
     pub name: String,
-    /// What has it from here on.
+    /// The value it names from here on.
     pub value: ValueId,
     /// The statement.
     pub span: Span,
 }
 
 impl Program {
-    /// One value.
+    /// A value.
     pub fn value(&self, id: ValueId) -> &Value {
         &self.values[id.index()]
     }
 
-    /// The same program with more values between its own.
+    /// The program with additional values.
     ///
-    /// - `renumbered`: the new number of each value.
-    /// - `bodies`: the values of each repeat's body, among the new ones.
+    /// - `renumbered`: the new id of each value.
+    /// - `bodies`: the new ids of the values of each repeat's body.
     pub(super) fn with_values(self, values: Vec<Value>, renumbered: &[ValueId], bodies: &[Range<usize>]) -> Program {
         let new = |id: ValueId| renumbered[id.index()];
         let aliases = self.aliases.iter().map(|alias| Alias { value: new(alias.value), ..alias.clone() }).collect();
@@ -150,64 +152,61 @@ impl Program {
         Program { values, aliases, outputs, repeats, ..self }
     }
 
-    /// The ids of all values, in order.
+    /// All value ids, in order.
     pub fn value_ids(&self) -> impl Iterator<Item = ValueId> + use<> {
         let count = u32::try_from(self.values.len()).expect("fewer values than bytes of source");
         (0..count).map(ValueId)
     }
 
-    /// Whether it says by which collectives something is done: then its steps are those that it writes.
+    /// Whether the program is explicit: it writes its collectives itself.
     pub fn expects_collectives(&self) -> bool {
         let is_of_steps = |kind: &ExpectationKind| matches!(kind, ExpectationKind::Collectives { .. });
         self.expectations.iter().any(|expectation| is_of_steps(&expectation.kind))
     }
 
-    /// The repeat in whose body a value is, by its place in the list.
+    /// The repeat whose body has the value, by index.
     pub fn body_of(&self, id: ValueId) -> Option<usize> {
         self.repeats.iter().position(|repeat| repeat.body.contains(&id.index()))
     }
 
-    /// How often a value is made.
+    /// The number of times a value is computed.
     pub fn times(&self, id: ValueId) -> u64 {
         self.body_of(id).map_or(1, |body| self.repeats[body].times)
     }
 
-    /// What is handed from one iteration to the next, of all repeats.
+    /// The carried names of all repeats.
     pub fn carried(&self) -> impl Iterator<Item = &Carried> {
         self.repeats.iter().flat_map(|repeat| &repeat.carried)
     }
 
-    /// The value in a certain sharding.
+    /// The layout of a value with this sharding.
     pub fn layout(&self, id: ValueId, sharding: Sharding) -> Layout {
         let value = self.value(id);
         Layout { dtype: value.dtype, dims: value.dims.clone(), sharding }
     }
 
-    /// What to call a value: its own name, or that of its operand with the function before it: `relu(T)`.
+    /// The display name of a value: its own name, or that of its operand with the function before it: `relu(T)`.
     pub fn name(&self, id: ValueId) -> String {
         let value = self.value(id);
-        let place = || format!("%{}", id.0);
+        let named = |id: &ValueId| self.value(*id).name.as_deref().unwrap_or("..");
         match (&value.name, &value.definition) {
             (Some(name), _) => name.clone(),
-            (None, Definition::Map { function, operands }) if operands.len() == 1 => {
-                // A chain of unnamed functions is named by its last one.
-                let operand = self.value(operands[0]).name.clone().unwrap_or_else(|| "..".to_owned());
-                format!("{}({operand})", function.word())
+            (None, Definition::Map { function, operands }) => {
+                format!("{}({})", function.word(), operands.iter().map(named).collect::<Vec<_>>().join(", "))
             }
-            (None, Definition::Reduce { operator, operand }) => {
-                let operand = self.value(*operand).name.clone().unwrap_or_else(|| "..".to_owned());
-                format!("{operator}({operand})")
+            (None, Definition::Product { operands: [left, right], .. }) => {
+                format!("({}*{})", named(left), named(right))
             }
-            (None, Definition::Move { operand, .. } | Definition::Collective { operand, .. }) => {
-                self.value(*operand).name.clone().unwrap_or_else(place)
-            }
-            (None, _) => place(),
+            (None, Definition::Reduce { operator, operand }) => format!("{operator}({})", named(operand)),
+            (None, Definition::Move { operand, .. } | Definition::Collective { operand, .. }) => self.name(*operand),
+            (None, Definition::Rename { operand }) => self.name(*operand),
+            (None, Definition::Input { .. }) => format!("%{}", id.0),
         }
     }
 
-    /// The einsum of a product or an elementwise function, by the dims of its operands and of its result.
+    /// The einsum of a product or an elementwise function, by the dims of operands and result.
     ///
-    /// A rename lines its operand up by place, whatever the names.
+    /// A rename matches dims by position, whatever their names.
     pub fn einsum(&self, id: ValueId) -> Einsum {
         let value = self.value(id);
         let dims = |id: ValueId| -> Vec<DimId> { self.value(id).dims.iter().map(|dim| dim.id).collect() };
@@ -221,40 +220,42 @@ impl Program {
     }
 }
 
-/// One value: what it is, and what is known of its layout.
+/// A value: its operation, and the constraints on its layout.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Value {
-    /// The user's name; `None` for the inside of an expression and for unnamed arrays.
+    /// The user's name; `None` for subexpressions and unnamed arrays.
     pub name: Option<String>,
-    /// Of its elements.
+    /// The dtype.
     pub dtype: DType,
-    /// Its dims in order, each once.
+    /// The dims in order, each once.
     pub dims: Vec<Dim>,
-    /// How it comes about.
+    /// The operation.
     pub definition: Definition,
-    /// The layout that is asked for.
+    /// The requested layout.
     pub wanted: Wanted,
-    /// The method that its collectives are to be scheduled by.
+    /// The requested method for its collectives.
     pub method: Option<Method>,
-    /// How a product is to be done, where that is not left to the plan.
+    /// The requested strategy of a product (`by`).
     pub pin: Option<Pin>,
-    /// The statement or expression it comes from.
+    /// The statement or expression.
     pub span: Span,
+    /// The outermost call that it is in the body of.
+    pub call: Option<Span>,
 }
 
-/// The layout that the program asks for.
+/// The requested layout of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wanted {
-    /// Exactly this one.
+    /// This exact layout.
     Exact(Sharding),
-    /// One with these axes on the dims that have no hole; an output is closed all the same.
+    /// These axes on the dims without a hole; an output is also closed.
     Partly(Vec<Option<Axes>>),
-    /// Any; an output is closed all the same.
+    /// Any layout; an output is closed.
     Free,
 }
 
 impl Wanted {
-    /// Whether this is a layout that is asked for.
+    /// Whether a layout satisfies the request.
     pub fn allows(&self, sharding: &Sharding) -> bool {
         match self {
             Wanted::Exact(exact) => exact == sharding,
@@ -265,7 +266,7 @@ impl Wanted {
         }
     }
 
-    /// The axes that are written for a dim, if they are.
+    /// The written axes of a dim, if any.
     pub fn axes(&self, dim: usize) -> Option<Axes> {
         match self {
             Wanted::Exact(sharding) => sharding.dims.get(dim).copied(),
@@ -274,7 +275,7 @@ impl Wanted {
         }
     }
 
-    /// Whether the compiler chooses anything of the layout.
+    /// Whether the compiler chooses any part of the layout.
     pub fn is_open(&self) -> bool {
         match self {
             Wanted::Exact(_) => false,
@@ -283,65 +284,65 @@ impl Wanted {
     }
 }
 
-/// How a value comes about.
+/// The operation of a value.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Definition {
-    /// There from the start; where the layout is free, in one that the planner chooses.
+    /// An input; the planner chooses a free layout.
     Input {
-        /// Where its data come from.
+        /// The source of its data.
         supply: Supply,
     },
     /// An einsum of two operands: dims that the result lacks are contracted.
     Product {
         /// The factors.
         operands: [ValueId; 2],
-        /// `_LOCAL`: nothing may be moved before, and the sum stays open as the exact layout says.
+        /// `_LOCAL`: no communication before it, and the sum stays open as the exact layout states.
         local: bool,
     },
-    /// All elements along the dims that the result lacks, combined.
+    /// A reduction over the dims that the result lacks.
     Reduce {
-        /// By this operator, one that folds.
+        /// The operator, which must be foldable.
         operator: Operator,
-        /// What is reduced.
+        /// The operand.
         operand: ValueId,
     },
-    /// An elementwise function; operands line up by dim, a missing dim broadcasts.
+    /// An elementwise function; operands align by dim, a missing dim broadcasts.
     Map {
-        /// Which.
+        /// The function.
         function: Function,
-        /// As many as it takes.
+        /// The operands.
         operands: Vec<ValueId>,
     },
     /// The same array in the exact layout; the order of dims may differ.
     Move {
-        /// What is moved.
+        /// The operand.
         operand: ValueId,
-        /// A statement says so and nothing else: `C[I, K_X] = A`, `A[I_X, J] -> A[I, J]`.
+        /// Whether a statement consists of this move: `C[I, K_X] = A`, `A[I_X, J] -> A[I, J]`.
         written: bool,
     },
-    /// A collective written by hand.
+    /// A written collective.
     Collective {
-        /// Which.
+        /// The collective.
         collective: Collective,
-        /// The layout that the operand has.
+        /// The operand's layout.
         from: Sharding,
-        /// What it is applied to.
+        /// The operand.
         operand: ValueId,
     },
-    /// The same array, its dims renamed by place.
+    /// The same array with dims renamed by position.
     Rename {
-        /// What is renamed.
+        /// The operand.
         operand: ValueId,
     },
 }
 
 impl Definition {
-    /// Whether it is given from outside.
+    /// Whether it is an input.
     pub fn is_input(&self) -> bool {
         matches!(self, Definition::Input { .. })
     }
 
-    /// Whether it is a collective or a move that a statement or an expression writes.
+    /// Whether it is a written collective or move.
     pub fn is_written_move(&self) -> bool {
         match self {
             Definition::Collective { .. } | Definition::Move { written: true, .. } => true,
@@ -354,7 +355,7 @@ impl Definition {
         }
     }
 
-    /// The operands, to be given other numbers.
+    /// The operands, mutable for renumbering.
     fn operands_mut(&mut self) -> &mut [ValueId] {
         match self {
             Definition::Input { .. } => &mut [],

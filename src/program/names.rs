@@ -1,7 +1,8 @@
-//! Names: what is known under them, and which known name is near an unknown one.
+//! Name resolution and suggestions for unknown names.
 
 use super::checker::Checker;
 use super::error::{CheckError, Checked, Failure};
+use crate::diag::did_you_mean;
 use crate::layout::Dim;
 use crate::mesh::AxisId;
 use crate::span::Span;
@@ -10,10 +11,10 @@ use std::borrow::Cow;
 use strsim::osa_distance;
 
 impl Checker {
-    /// Brackets in which each dim and what shards it are apart: `d_model_X` is dim `d_model` over `X` if there is a dim of
-    /// that name, the longest that there is.
+    /// Brackets with each dim separated from its axes: `d_model_X` is dim `d_model` over `X` if there is a dim of that name.
+    /// The longest declared dim wins.
     ///
-    /// Declarations see to it that there is one reading ([`declarations`](super::declarations)).
+    /// Declarations guarantee a single reading ([`declarations`](super::declarations)).
     pub(super) fn resolved<'b>(&self, brackets: &'b Brackets) -> Cow<'b, Brackets> {
         let mut resolved = Cow::Borrowed(brackets);
         for (place, item) in brackets.dims.iter().enumerate() {
@@ -22,6 +23,20 @@ impl Checker {
             }
         }
         resolved
+    }
+
+    /// Reports a dim and an axis in each other's place, `X_I`.
+    pub(super) fn swapped(&self, item: &DimRef) -> Checked<()> {
+        let (DimName::Named(dim), Some(Subscript::Axes(words))) = (&item.dim, &item.subscript) else { return Ok(()) };
+        let [word] = words.as_slice() else { return Ok(()) };
+        let is_dim = |name: &str| self.named_dims.contains_key(name) || self.parts.contains_key(name);
+        if is_dim(dim) || !is_dim(&word.node) || self.axes_named(dim).is_none() || self.axes_named(&word.node).is_some()
+        {
+            return Ok(());
+        }
+        let help =
+            format!("{} `{dim}` is an axis and `{}` a dim", did_you_mean(&format!("{}_{dim}", word.node)), word.node);
+        Err(CheckError::UnknownDim { name: dim.clone(), at: item.span, help }.into())
     }
 
     fn resolved_dim(&self, item: &DimRef) -> Option<DimRef> {
@@ -55,9 +70,9 @@ impl Checker {
         Some(DimRef { dim, subscript: None, span: item.span })
     }
 
-    /// The axes that words of a subscript mean, in order, each with its place; repeats are kept.
+    /// The axes of subscript words, in order with their places; repeats are kept.
     ///
-    /// A word is an axis of that name or a run of single-letter axes.
+    /// A word is an axis name or a run of single-letter axes.
     pub(super) fn axes(&mut self, words: &[Name]) -> Checked<Vec<(AxisId, Span)>> {
         let mut axes = Vec::new();
         for word in words {
@@ -77,7 +92,7 @@ impl Checker {
         Ok(axes)
     }
 
-    /// The axis of that name, or those of the view.
+    /// The axis of a name, or the axes of a composed name.
     pub(super) fn axes_named(&self, name: &str) -> Option<Vec<AxisId>> {
         let axis = self.mesh.axis_named(name).map(|axis| vec![axis]);
         axis.or_else(|| self.views.get(name).cloned())
@@ -100,12 +115,21 @@ impl Checker {
 
     fn unknown_axis(&mut self, word: &Name) -> Failure {
         if self.parts_lost || self.lost.contains(&word.node) {
-            return Failure::Told;
+            return Failure::Reported;
+        }
+        let parts: Vec<&str> = word.node.split('_').collect();
+        if parts.len() > 1 && parts.iter().all(|part| self.axes_named(part).is_some()) {
+            let help = did_you_mean(&format!("{{{}}}", parts.join(",")));
+            return CheckError::UnknownAxis { name: word.node.clone(), at: word.span, help }.into();
+        }
+        if word.node == "None" {
+            let help = "write a dim that is not sharded without a subscript".to_owned();
+            return CheckError::UnknownAxis { name: word.node.clone(), at: word.span, help }.into();
         }
         let letter = self.unknown_letter(word);
         let culprit = letter.map_or_else(|| word.node.clone(), |(letter, _)| letter.to_string());
-        if !self.told_axes.insert(culprit) {
-            return Failure::Told;
+        if !self.reported_axes.insert(culprit) {
+            return Failure::Reported;
         }
         if let Some((letter, at)) = letter {
             let help = format!("the mesh is `{}`", self.mesh);
@@ -114,13 +138,13 @@ impl Checker {
         let names =
             || self.mesh.axes().iter().map(|axis| axis.name.as_str()).chain(self.views.keys().map(String::as_str));
         let help = match nearest(&word.node, names()) {
-            Some(near) => format!("did you mean `{near}`?"),
+            Some(near) => did_you_mean(near),
             None => format!("the mesh is `{}`", self.mesh),
         };
         CheckError::UnknownAxis { name: word.node.clone(), at: word.span, help }.into()
     }
 
-    /// The letter that keeps a word from being a run of axes, where the others are axes.
+    /// The one letter that is not an axis in a word of single-letter axes.
     fn unknown_letter(&self, word: &Name) -> Option<(char, Span)> {
         let known = |letter: char| self.axes_named(letter.encode_utf8(&mut [0; 4])).is_some();
         let (at, letter) = word.node.char_indices().find(|(_, letter)| !known(*letter))?;
@@ -131,7 +155,7 @@ impl Checker {
         (others > 0 && others + 1 == word.node.chars().count()).then_some((letter, span))
     }
 
-    /// `I_X` for `IX`, which text copied from a page may have.
+    /// `I_X` for `IX`, as text copied from a page may have it.
     fn lost_underscore(&self, name: &str) -> Option<String> {
         let is_run = |word: &str| word.chars().all(|c| self.axes_named(c.encode_utf8(&mut [0; 4])).is_some());
         let splits = name.char_indices().skip(1).map(|(at, _)| name.split_at(at));
@@ -141,24 +165,32 @@ impl Checker {
         splits.into_iter().find(fits).map(|(dim, axes)| format!("{dim}_{axes}"))
     }
 
-    /// The dim of that name.
+    /// The dim of a name.
     pub(super) fn dim(&mut self, name: &str, at: Span) -> Checked<Dim> {
         if let Some(dim) = self.named_dims.get(name) {
-            return dim.ok_or(Failure::Told);
+            return dim.ok_or(Failure::Reported);
         }
         if self.lost.contains(name) || self.lost.contains("dims") {
-            return Err(Failure::Told);
+            return Err(Failure::Reported);
         }
         if let Some(parts) = self.parts.get(name) {
             if parts.is_empty() {
-                return Err(Failure::Told);
+                return Err(Failure::Reported);
             }
             let parts: Vec<String> = parts.iter().map(|dim| self.dims.name(dim.id)).collect();
             return Err(CheckError::DimOfParts { name: name.to_owned(), parts: parts.join("*"), at }.into());
         }
+        if self.axes_named(name).is_some() {
+            let help = format!("`{name}` is an axis; a dim comes first, then `_` and its axes: `I_{name}`");
+            return Err(CheckError::UnknownDim { name: name.to_owned(), at, help }.into());
+        }
+        if name == "local" {
+            let help = did_you_mean("LOCAL");
+            return Err(CheckError::UnknownDim { name: name.to_owned(), at, help }.into());
+        }
         let near = nearest(name, self.named_dims.keys().map(String::as_str));
         let help = match self.lost_underscore(name).or(near.map(str::to_owned)) {
-            Some(near) => format!("did you mean `{near}`? otherwise give it a size: `dims {{{name}: 1024}}`"),
+            Some(near) => format!("{} otherwise give it a size: `dims {{{name}: 1024}}`", did_you_mean(&near)),
             None => format!("give it a size: `dims {{{name}: 1024}}`"),
         };
         // Told once; later uses rest on this.
@@ -167,14 +199,14 @@ impl Checker {
     }
 }
 
-/// Longer names are not compared: comparing takes the product of two lengths.
+/// Limit on the length of compared names; comparing costs the product of two lengths.
 const LONGEST: usize = 64;
-/// So many known names are compared.
+/// Limit on the number of compared names.
 const MOST_KNOWN: usize = 1000;
 
-/// The known name that an unknown one was probably meant to be.
+/// The known name that is closest to an unknown one.
 ///
-/// Within one edit for each three letters; a single letter only in its other case.
+/// Within one edit per three letters; a single letter only in its other case.
 pub(super) fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let length = name.chars().count();
     if length > LONGEST {

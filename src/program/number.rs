@@ -1,4 +1,4 @@
-//! Numbers: what is computed while a program is read, as in `scores / sqrt(H)` and `2 ** -0.5`.
+//! Constant numbers, evaluated during checking: `scores / sqrt(H)` and `2 ** -0.5`.
 
 use super::checker::Checker;
 use super::error::{CheckError, Checked};
@@ -8,7 +8,7 @@ use crate::span::Span;
 use crate::syntax::{BinaryOp, Expr, ExprKind, Name};
 
 impl Checker {
-    /// The number that an expression is, if it is made of numbers, sizes of dims and functions of them.
+    /// The value of an expression of numbers, dim sizes and functions of them.
     pub(super) fn number(&self, expr: &Expr, depth: usize) -> Option<f64> {
         if depth > Checker::MOST_DEPTH {
             return None;
@@ -38,7 +38,7 @@ impl Checker {
         }
     }
 
-    /// The number of this name, or the size of the dim of this name where no array is called so.
+    /// The named number, or the size of a dim whose name no array has.
     pub(super) fn size(&self, name: &Name) -> Option<f64> {
         if let Some(number) = self.constants.get(&name.node) {
             return Some(*number);
@@ -55,12 +55,12 @@ impl Checker {
         Some(size as f64)
     }
 
-    /// A number that elements can be computed with.
+    /// Checks that a number can be used with elements.
     pub(super) fn finite(&self, number: f64, at: Span) -> Checked<Operand> {
         if number.is_finite() { Ok(Operand::Number(number)) } else { Err(CheckError::NumberWithoutValue { at }.into()) }
     }
 
-    /// `A ** c`: the powers that are functions.
+    /// `A ** c`: the supported powers.
     pub(super) fn power(&self, exponent: f64, at: Span) -> Checked<&'static [Function]> {
         const SQUARE: Function = Function::Unary(Unary::Square);
         Ok(match exponent {
@@ -76,7 +76,7 @@ impl Checker {
     }
 }
 
-/// A function of a number, by its name.
+/// A function of a number, by name.
 fn of_number(name: &str, number: f64) -> Option<f64> {
     Some(match name {
         "sqrt" => number.sqrt(),
@@ -85,6 +85,8 @@ fn of_number(name: &str, number: f64) -> Option<f64> {
         "exp" => number.exp(),
         "log" => number.ln(),
         "tanh" => number.tanh(),
+        "sin" => number.sin(),
+        "cos" => number.cos(),
         "abs" => number.abs(),
         "square" => number * number,
         _ => return None,

@@ -1,6 +1,6 @@
-//! The algebra of open sums: which operations are right on pieces that are still to be combined.
+//! The algebra of open sums: which operations are valid on unreduced parts.
 //!
-//! Only written layouts are judged. A free intermediate is closed by the planner where that is needed.
+//! Only written layouts are checked. The planner reduces a free intermediate where needed.
 
 use super::checker::Checker;
 use super::error::{CheckError, Checked, Failure};
@@ -27,7 +27,7 @@ impl Checker {
         self.misuse_beside(id, None, reason)
     }
 
-    /// The same where a closed partner could be opened as well.
+    /// The written open sum of a value, where a closed partner could be opened as well.
     fn misuse_beside(&self, id: ValueId, partner: Option<ValueId>, reason: String) -> Failure {
         let (value, sharding) = (self.value(id), self.exact(id).cloned().unwrap_or_default());
         let (axes, has) = (sharding.open.names(&self.mesh), self.show(id));
@@ -41,7 +41,7 @@ impl Checker {
         let help = match scatter {
             Some(dim) => {
                 let run = axes.trim_matches(['{', '}']);
-                format!("{all}, or `ReduceScatter_{{{run},{dim}}}({has})` for a shard of it")
+                format!("{all}, or `ReduceScatter_{{{run},{dim}}}({has})` for a shard")
             }
             None => all,
         };
@@ -53,7 +53,7 @@ impl Checker {
         CheckError::OpenSumMisuse { fixes, axes, reason, at: self.use_place(id), from: self.place(id), help }.into()
     }
 
-    /// Lines before a use that close its sum, or closed in the use itself.
+    /// Lines before a use that reduce its sum, or the reduction in the use itself.
     fn closing(&self, id: ValueId) -> Vec<Fix> {
         let value = self.value(id);
         let Some(from) = self.exact(id) else { return Vec::new() };
@@ -78,7 +78,7 @@ impl Checker {
         before.chain(steps.iter().map(|(step, _)| Fix { edit, text: step.clone() })).collect()
     }
 
-    /// Whether a function that gives elements of this type may be applied to operands as they are written.
+    /// Whether a function of this result dtype applies to operands as written.
     pub(super) fn check_map_open(&self, function: Function, operands: &[ValueId], dtype: DType) -> Checked<()> {
         let Some((first, operator)) = self.one_operator(operands)? else { return Ok(()) };
         let Some(passage) = passes::map(function, operator, &self.dtypes(operands), dtype) else {
@@ -101,13 +101,20 @@ impl Checker {
                 {
                     return Err(failure);
                 }
-                return Err(self.misuse_beside(operands[*place], partner, self.partner_is_whole(function, axis)));
+                let reason = match (function, open.as_slice()) {
+                    (Function::Binary(Binary::Mul), [_, _, ..]) if operator == Operator::Sum => format!(
+                        "both factors are open over `{}`, and (a + b) .* (c + d) is not a .* c + b .* d",
+                        axis.names(&self.mesh)
+                    ),
+                    _ => self.partner_is_whole(function, axis),
+                };
+                return Err(self.misuse_beside(operands[*place], partner, reason));
             }
         }
         Ok(())
     }
 
-    /// A sum of two values that are open over different axes: each can be opened over those of the other.
+    /// Fixes for a sum of two values open over different axes: each opened over the other's axes.
     fn open_apart(&self, left: ValueId, right: ValueId, at: ValueId) -> Option<Failure> {
         let axes = |id| self.exact(id).filter(|has| !has.open.is_empty()).map(|has| has.open);
         let (of_left, of_right) = (axes(left)?, axes(right)?);
@@ -132,7 +139,7 @@ impl Checker {
         Some(CheckError::OpenSumMisuse { fixes: Vec::new(), axes, reason, at: self.use_place(at), from, help }.into())
     }
 
-    /// Why operands that are not open alike do not fit.
+    /// Why operands with different open sums do not combine.
     fn partner_is_whole(&self, function: Function, axis: AxisSet) -> String {
         if function == Function::Binary(Binary::Div) {
             return "c / (a + b) is not c / a + c / b".to_owned();
@@ -142,10 +149,10 @@ impl Checker {
             _ => "added",
         };
         let (name, size) = (axis.names(&self.mesh), axis.group_size(&self.mesh));
-        format!("the other operand is whole over `{name}`, and would be {verb} once for each of its {size} devices")
+        format!("the other operand is not open over `{name}` and would be {verb} {size} times, once per device")
     }
 
-    /// The first operand that is written open, and its operator; all that are open have the same.
+    /// The first operand written open, with its operator; all open operands have the same.
     fn one_operator(&self, operands: &[ValueId]) -> Checked<Option<(ValueId, Operator)>> {
         let mut open = operands.iter().copied().filter(|id| !self.open(*id).0.is_empty());
         let Some(first) = open.next() else { return Ok(None) };
@@ -163,7 +170,7 @@ impl Checker {
         operands.iter().map(|id| self.value(*id).dtype).collect()
     }
 
-    /// Factors are open over different axes, or over the same ones where it is products that are open.
+    /// Factors are open over different axes, or over the same ones if the open sums are products.
     pub(super) fn check_product_open(&self, factors: &[ValueId], contracts: bool) -> Checked<()> {
         let Some((first, operator)) = self.one_operator(factors)? else { return Ok(()) };
         // Of more than two factors the intermediate types follow from the same rules.
@@ -176,9 +183,9 @@ impl Checker {
         let refused = factors.iter().copied().filter(has_to_be_open).find(|id| passage(*id).is_none());
         let Some(passage) = refused.map_or_else(|| passage(first), |_| None) else {
             let reason = match operator {
-                Operator::Sum => "sums of small integers that wrap are not those of the wider product".to_owned(),
+                Operator::Sum => "small integers wrap in partial sums but not in the wider product".to_owned(),
                 Operator::Mul if contracts => "a * b + c * d is not (a + c) * (b + d)".to_owned(),
-                _ => format!("a product does not pass an open {operator}"),
+                _ => format!("a product does not distribute over an open {operator}"),
             };
             let open = refused.filter(|id| !self.open(*id).0.is_empty()).unwrap_or(first);
             return Err(self.misuse(open, reason));
@@ -196,7 +203,8 @@ impl Checker {
             if together {
                 let other = self.open(first).0;
                 if !self.can_open(*id, other, operator) || !open.is_subset(other) {
-                    let reason = "(a * b) * c is not (a * c) * (b * c): all factors must be open alike".to_owned();
+                    let reason =
+                        "(a * b) * c is not (a * c) * (b * c): all factors must be open over the same axes".to_owned();
                     return Err(self.misuse(first, reason));
                 }
             } else if let Some(axis) = open.intersection(spent).iter().next() {
@@ -209,21 +217,24 @@ impl Checker {
         Ok(())
     }
 
-    /// A reduction over dims takes its own open sums only.
+    /// A reduction over dims accepts open sums of its own operator only.
     pub(super) fn check_reduce_open(&self, reduction: Operator, id: ValueId, dtype: DType) -> Checked<()> {
         let (open, operator) = self.open(id);
         if open.is_empty() || passes::reduce(reduction, operator, self.value(id).dtype, dtype).is_some() {
             return Ok(());
         }
         let reason = if reduction == operator {
-            format!("its pieces are {} and wrap, their {reduction} is {dtype} and does not", self.value(id).dtype)
+            format!(
+                "partial results are {} and wrap, but the {reduction} is {dtype} and does not",
+                self.value(id).dtype
+            )
         } else {
             format!("the {reduction} of an open {operator} is not the {operator} of the {reduction}s")
         };
         Err(self.misuse(id, reason))
     }
 
-    /// Whether the value can have this open sum: written, or left by a product and what is linear after it.
+    /// Whether a value can have this open sum: written, or left by a product and the linear operations after it.
     pub(super) fn can_open(&self, id: ValueId, axes: AxisSet, operator: Operator) -> bool {
         axes.is_subset(self.known_sums(id, operator))
     }
@@ -242,8 +253,8 @@ impl Checker {
         }
     }
 
-    /// The axes over which a value of free layout can be open, for each operator: those that can cut a contracted
-    /// dim, and what passes.
+    /// The axes over which a value of free layout can be open, by operator: axes that can split a contracted dim, and axes
+    /// passed on by operands.
     pub(super) fn possible_sums(&self, value: &Value) -> BTreeMap<Operator, AxisSet> {
         let operators = Operator::ALL.into_iter();
         let sums = operators.flat_map(|operator| self.passed_sums(value, operator));
@@ -255,7 +266,7 @@ impl Checker {
         possible
     }
 
-    /// What the operands, open like this, make of the value, and what is made by cutting dims.
+    /// The open sum of a result, from the operands' open sums and from splitting contracted dims.
     fn passed_sums(&self, value: &Value, operator: Operator) -> Option<(Operator, AxisSet)> {
         let operands = value.definition.operands();
         let dims = operands.iter().flat_map(|id| &self.value(*id).dims);
@@ -291,14 +302,14 @@ impl Checker {
         dim.size.checked_next_multiple_of(split).unwrap_or(dim.size)
     }
 
-    /// Two dims are padded alike, as one is the other under another name.
+    /// Pads two dims alike; one is a rename of the other.
     pub(super) fn share_splits(&mut self, one: DimId, other: DimId) {
         let of = |dim| self.splits.get(&dim).copied().unwrap_or(1);
         let both = least_common_multiple(of(one), of(other));
         self.splits.extend([(one, both), (other, both)]);
     }
 
-    /// An open sum that is asked for is one that the value has or can have.
+    /// Checks that a value has or can have the requested open sum.
     pub(super) fn check_open(&self, id: ValueId, asked: &Sharding, at: Span) -> Checked<()> {
         let one = |axis| !self.can_open(id, AxisSet::one(axis), asked.operator);
         // Once a part of the axes is reduced, what is left may have another operator.
@@ -318,18 +329,19 @@ impl Checker {
         let help = match self.exact(id) {
             Some(_) => format!("its layout is `{}`", self.show(id)),
             None if asked.operator == Operator::Root => {
-                "on the first device alone are inputs, and what is computed of them; drop the braces".to_owned()
+                "only inputs and arrays computed from them can be on the first device only; remove the braces"
+                    .to_owned()
             }
-            None => "a sum is left open by a product whose contracted dim is sharded; drop the braces".to_owned(),
+            None => "only a product with a sharded contracted dim leaves a sum open; remove the braces".to_owned(),
         };
         Err(CheckError::OpenSumInvented { axes, at, from: self.value(id).span, help }.into())
     }
 }
 
-/// Why a function may not be applied to pieces.
+/// Why a function does not apply to unreduced parts.
 fn why_not(function: Function, operator: Operator) -> String {
     if operator != Operator::Sum {
-        return format!("`{}` of the pieces of an open {operator} is not that of the whole", function.word());
+        return format!("`{}` does not distribute over an open {operator}", function.word());
     }
     match function {
         Function::Binary(Binary::Larger) | Function::ByNumber(ByNumber::AtLeast, _) => {
@@ -339,10 +351,12 @@ fn why_not(function: Function, operator: Operator) -> String {
             "min(a + b, c) is not min(a, c) + min(b, c)".to_owned()
         }
         Function::ByNumber(ByNumber::Shift, _) | Function::Masked(_) => {
-            "the number would be added once for each device of the sum".to_owned()
+            "the number would be added once per device".to_owned()
         }
         Function::Softmax { .. } => "softmax(a + b) is not softmax(a) + softmax(b)".to_owned(),
-        Function::Cast(dtype) => format!("{dtype}(a + b) is not {dtype}(a) + {dtype}(b): each piece would be rounded"),
+        Function::Cast(dtype) => {
+            format!("{dtype}(a + b) is not {dtype}(a) + {dtype}(b)because each partial sum would be rounded")
+        }
         function => format!("{function}(a + b) != {function}(a) + {function}(b)"),
     }
 }

@@ -1,4 +1,4 @@
-//! `open_X(b)`: a closed array as an open sum, of which the first device along X has all and the others zeros.
+//! `open_X(b)`: a closed array as an open sum; the first device along X holds it, the others hold zeros.
 
 use super::checker::Checker;
 use super::error::{CheckError, Checked};
@@ -16,8 +16,8 @@ impl Checker {
         let mut axes = AxisSet::NONE;
         for (axis, at) in self.axes(subscript)? {
             if axes.contains(axis) {
-                let why = format!("`{}` is written twice", self.mesh.axis(axis).name);
-                return Err(self.not_opened(operand, subscript, why, "drop one of the two", at));
+                let why = format!("`{}` is used twice", self.mesh.axis(axis).name);
+                return Err(self.not_opened(operand, subscript, why, "remove one of them", at));
             }
             axes = axes.union(AxisSet::one(axis));
         }
@@ -30,28 +30,22 @@ impl Checker {
         };
         let dtype = self.value(operand).dtype;
         if !Operator::Sum.takes(dtype) {
-            let why = format!("its elements are {dtype}, and no sum");
-            return Err(self.not_opened(operand, subscript, why, "open an array of numbers", at));
+            let why = format!("an open sum does not support {dtype}");
+            return Err(self.not_opened(operand, subscript, why, "open a numeric array", at));
         }
         let collective = Collective::Open { axes };
         let Some(to) = collective.apply(&from, &self.mesh) else {
             let spent = axes.intersection(from.used());
             let why = match spent.iter().next() {
-                Some(axis) => format!("`{}` is spent in it already", self.mesh.axis(axis).name),
-                None => format!("it is an open {}, and would be open under two operators", from.operator),
+                Some(axis) => format!("`{}` already shards it", self.mesh.axis(axis).name),
+                None => format!("it is already an open {}; two operators cannot be combined", from.operator),
             };
-            return Err(self.not_opened(
-                operand,
-                subscript,
-                why,
-                "open over an axis that its layout does not name",
-                at,
-            ));
+            return Err(self.not_opened(operand, subscript, why, "use an axis that is not in its layout", at));
         };
         let dims = self.value(operand).dims.clone();
         let definition = Definition::Collective { collective, from, operand };
         let (wanted, method) = (Wanted::Exact(to), self.method);
-        self.add_value(Value { name: None, dtype, dims, definition, wanted, method, pin: None, span })
+        self.add_value(Value { name: None, dtype, dims, definition, wanted, method, pin: None, span, call: None })
     }
 
     fn not_opened(
@@ -68,7 +62,7 @@ impl Checker {
     }
 }
 
-/// As it reads: `open_X`.
+/// Formats `open_X`.
 fn text(subscript: &[Name]) -> String {
     let words: Vec<&str> = subscript.iter().map(|word| word.node.as_str()).collect();
     match words.as_slice() {

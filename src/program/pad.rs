@@ -5,10 +5,10 @@
 //! after   dims {J: 8}:          E = exp(A[I, J_X])   F = fill(J from 6 on, zero) E   C[I, K] = F * B[J, K]
 //! ```
 //!
-//! The padding of an input is 0. For every value it is known in which dims its padding may be something else, so that
-//! a product of inputs, or of what keeps 0, needs no filler. A sum over a dim reads its padding, so do other reductions
-//! and a softmax; everything else keeps the lanes of a dim apart. What an iteration of a repeat begins with may have padding
-//! other than 0 if what the one before hands on may. What is not padding is taken as finite here.
+//! Inputs are padded with 0. For every value the checker tracks the dims whose padding may be non-zero, so a product of
+//! inputs, or of values that keep 0, needs no filler. Sums, other reductions and softmax read their dim's padding; other
+//! operations keep lanes apart. The first value of a repeat's iteration may have non-zero padding if the previous
+//! iteration may hand it on. Values outside the padding are assumed finite.
 
 use super::checker::{Checker, quoted};
 use super::error::CheckError;
@@ -22,7 +22,7 @@ use crate::units::gcd;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-/// Pads the dims of a program so that all layouts written for them fit; `places` are those of the values' layouts.
+/// Pads the dims of a program so that all written layouts divide; `places` are those of the values' layouts.
 pub(super) fn pad(program: Program, places: &[Span], diagnostics: &mut Diagnostics) -> Program {
     let padded = padded_sizes(&program);
     if padded.is_empty() {
@@ -49,7 +49,7 @@ pub(super) fn pad(program: Program, places: &[Span], diagnostics: &mut Diagnosti
     Padder::new(program, padded).run()
 }
 
-/// The new sizes of the dims that grow.
+/// The new sizes of padded dims.
 fn padded_sizes(program: &Program) -> BTreeMap<DimId, u64> {
     let mut splits: BTreeMap<DimId, u64> = BTreeMap::new();
     for value in &program.values {
@@ -69,13 +69,13 @@ fn padded_sizes(program: &Program) -> BTreeMap<DimId, u64> {
     grown.collect()
 }
 
-/// The dims of a value and in how many shards its layout cuts each.
+/// The dims of a value and the shard count of each in its layout.
 fn written<'a>(value: &'a Value, mesh: &'a Mesh) -> impl Iterator<Item = (Dim, u64)> + 'a {
     let dims = value.dims.iter().copied().enumerate();
     dims.filter_map(|(place, dim)| Some((dim, value.wanted.axes(place)?.group_size(mesh))))
 }
 
-/// Gives both sides of each rename the splits of the other, there and back; whether that changed any.
+/// Propagates splits across renames, both ways; whether anything changed.
 fn share_splits(program: &Program, splits: &mut BTreeMap<DimId, u64>) -> bool {
     let mut changed = false;
     for value in program.values.iter().chain(program.values.iter().rev()) {
@@ -91,12 +91,12 @@ fn share_splits(program: &Program, splits: &mut BTreeMap<DimId, u64>) -> bool {
     changed
 }
 
-/// Of numbers of shards: each divides the number of devices, and so does the result.
+/// Least common multiple of shard counts; all divide the number of devices, and so does the result.
 pub(super) fn least_common_multiple(a: u64, b: u64) -> u64 {
     a / gcd(a, b) * b
 }
 
-/// Where the dim is first cut in shards that do not fit.
+/// The first layout whose shards do not divide the dim.
 fn place(program: &Program, dim: DimId, places: &[Span]) -> Span {
     let size = program.dims.size(dim);
     let cuts =
@@ -106,19 +106,19 @@ fn place(program: &Program, dim: DimId, places: &[Span]) -> Span {
     found.and_then(|index| places.get(index)).copied().unwrap_or_default()
 }
 
-/// A program that is being padded: values are copied one after the other, fillers come between.
+/// A program being padded: values are copied in order, with fillers between.
 struct Padder {
     old: Program,
     padded: BTreeMap<DimId, u64>,
     values: Vec<Value>,
-    /// For each old value its new number.
+    /// The new id of each old value.
     renumbered: Vec<ValueId>,
-    /// For each new value the dims in which its padding may be other than 0.
+    /// For each new value the dims with possibly non-zero padding.
     dirty: Vec<BTreeSet<DimId>>,
     fillers: BTreeMap<(ValueId, DimId, &'static str, bool), ValueId>,
-    /// The bodies of the repeats so far, among the new values.
+    /// The bodies of the repeats so far, in new ids.
     bodies: Vec<Range<usize>>,
-    /// For each old value that begins an iteration, dims in which the iteration before may hand other padding on.
+    /// For each carried old value the dims with non-zero padding from the previous iteration.
     handed_on: BTreeMap<ValueId, BTreeSet<DimId>>,
 }
 
@@ -134,8 +134,7 @@ impl Padder {
         self.old.with_values(self.values, &self.renumbered, &self.bodies)
     }
 
-    /// Copies all values; whether a repeat hands on padding that its first iteration does not begin with, so that they
-    /// have to be copied again.
+    /// Copies all values; true if a repeat hands on padding that its first iteration lacks, so the copy must be repeated.
     fn copy(&mut self) -> bool {
         (self.values, self.renumbered, self.dirty) = (Vec::new(), Vec::new(), Vec::new());
         self.fillers = BTreeMap::new();
@@ -188,12 +187,12 @@ impl Padder {
         id
     }
 
-    /// The dims of a value that are padded.
+    /// The padded dims of a value.
     fn padded_dims(&self, dims: &[Dim]) -> BTreeSet<DimId> {
         dims.iter().map(|dim| dim.id).filter(|dim| self.padded.contains_key(dim)).collect()
     }
 
-    /// Puts fillers before what reads the padding of its operands.
+    /// Inserts fillers before operations that read the padding of their operands.
     fn fill_operands(&mut self, value: &mut Value) {
         let (span, dims) = (value.span, value.dims.clone());
         match &mut value.definition {
@@ -231,7 +230,7 @@ impl Padder {
         }
     }
 
-    /// The value with a filler in the padding of a dim, in the layout of the value itself where it has to `stay`.
+    /// The value with filled padding in a dim; in the value's own layout if it has to `stay`.
     fn filled(&mut self, id: ValueId, dim: DimId, with: Filler, stay: bool, span: Span) -> ValueId {
         let key = (id, dim, with.word(), stay);
         if let Some(known) = self.fillers.get(&key) {
@@ -250,6 +249,7 @@ impl Padder {
             method: None,
             pin: None,
             span,
+            call: None,
         };
         let dirty = self.dirty_dims(&filler);
         let filler = self.push(filler, dirty);
@@ -257,7 +257,7 @@ impl Padder {
         filler
     }
 
-    /// The dims in which the padding of a value may be other than 0.
+    /// The dims whose padding may be non-zero.
     fn dirty_dims(&self, value: &Value) -> BTreeSet<DimId> {
         let all = self.padded_dims(&value.dims);
         let dirty = |id: &ValueId| &self.dirty[id.index()];

@@ -1,16 +1,16 @@
-//! Dims that stand for several: after `dims {N = K*M}`, `N` is `K` and `M` in one, `K` major.
+//! Composed dims: after `dims {N = K*M}`, `N` is `K` and `M` merged, `K` major.
 //!
-//! Before, as it is written, and after, as every later stage has it:
+//! As written, and as later stages have it:
 //!
 //! ```text
 //! q[B, N_XY, H] = x[B, D] * w[D, N_XY, H]      # K: 4, M: 8, mesh {X: 4, Y: 2}
 //! q[B, K_X, M_Y, H] = x[B, D] * w[D, K_X, M_Y, H]
 //! ```
 //!
-//! An array is row-major, so `[N]` and `[K, M]` are the same elements in the same order. The axes on `N` cut it into
-//! equal blocks, and cut `K` and `M` in the same way if the first of them use up `K` before the others cut `M`. Then
-//! each device holds the same elements under either name, so a split and a merge cost nothing. Axes that would cut
-//! across are refused.
+//! Arrays are row-major, so `[N]` and `[K, M]` are the same elements in the same order. Axes on `N` split it into equal
+//! blocks; they split `K` and `M` alike if the first of them use up `K` before the others split `M`. Each device then
+//! holds the same elements under either name, so splitting and merging dims is free. Axes that would straddle two parts
+//! are rejected.
 
 use super::checker::Checker;
 use super::error::{CheckError, Checked, Failure};
@@ -18,23 +18,23 @@ use crate::layout::{Dim, Sharding};
 use crate::mesh::AxisId;
 use crate::span::Span;
 
-/// Axes with their places, as they are written.
+/// Axes with their places, as written.
 pub(super) type Placed = Vec<(AxisId, Span)>;
 
 impl Checker {
-    /// What a name stands for: one dim or the parts of it.
+    /// The meaning of a dim name: one dim, or the parts of it.
     pub(super) fn dims_named(&mut self, name: &str, at: Span) -> Checked<Vec<Dim>> {
         match self.parts.get(name) {
-            Some(parts) if parts.is_empty() => Err(Failure::Told),
+            Some(parts) if parts.is_empty() => Err(Failure::Reported),
             Some(parts) => Ok(parts.clone()),
             None => Ok(vec![self.dim(name, at)?]),
         }
     }
 
-    /// Spreads the axes on a dim over its parts: each part is used up before the next is cut.
+    /// Distributes the axes on a dim over its parts: each part is used up before the next is split.
     ///
     /// # Errors
-    /// An axis that would cut across two parts.
+    /// An axis that would straddle two parts.
     pub(super) fn spread(&self, name: &str, parts: &[Dim], axes: Placed) -> Checked<Vec<Placed>> {
         let mut spread: Vec<Placed> = vec![Vec::new(); parts.len()];
         let last = parts.len().saturating_sub(1);
@@ -80,7 +80,7 @@ impl Checker {
         CheckError::CutAcross { name, parts, sizes, axis, size, help, at }.into()
     }
 
-    /// Where the next axes go on a dim that stands for several: the first part that is not used up.
+    /// The part of a composed dim that takes the next axes: the first that is not used up.
     pub(super) fn part_to_cut(&self, name: &str, dims: &[Dim], from: &Sharding) -> Option<usize> {
         let parts = self.parts.get(name)?;
         let places: Vec<usize> = parts.iter().filter_map(|part| dims.iter().position(|dim| dim == part)).collect();
@@ -133,7 +133,7 @@ mod tests {
         }
     }
 
-    /// The parts of the axis that the help offers make the program right, without padding what was not padded.
+    /// The parts of the axis in the help compile, and pad no dim that was not padded.
     #[test]
     fn parts_of_an_axis_that_are_offered_fit() {
         let (mut refused, mut offered) = (0, 0);
@@ -154,7 +154,7 @@ mod tests {
         assert!(refused > 100 && offered > 50, "{offered} of {refused}");
     }
 
-    /// For every list of axes: the spread is accepted exactly if each device holds the same elements either way.
+    /// For every list of axes: the distribution is accepted exactly if each device holds the same elements either way.
     #[test]
     fn a_spread_keeps_every_block() {
         let sizes = [("X", 4u64), ("Y", 2), ("Z", 2)];

@@ -1,29 +1,30 @@
-//! `by gather(A)`: how the product of a statement is to be done.
+//! `by gather(A)`: the requested strategy of a product.
 
 use super::checker::{Checker, quoted};
 use super::error::{CheckError, Checked};
 use super::names::nearest;
 use super::{Definition, Program, ValueId};
+use crate::diag::did_you_mean;
 use crate::syntax::PinRef;
 use itertools::Itertools;
 use std::ops::Range;
 
-/// What a product is to do with its operands or its result.
+/// Strategies of a product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Strategy {
-    /// Gather an operand before it.
+    /// Gather an operand before the product.
     Gather,
-    /// Leave the sum open, and reduce what comes out.
+    /// Leave the sum open, and reduce the result.
     Reduce,
-    /// Take a slice of an operand, where it holds more than it needs.
+    /// Slice an operand that holds more than it needs.
     Slice,
 }
 
 impl Strategy {
-    /// All of them.
+    /// All strategies.
     pub const ALL: [Strategy; 3] = [Strategy::Gather, Strategy::Reduce, Strategy::Slice];
 
-    /// As it is written after `by`.
+    /// The word after `by`.
     pub fn name(self) -> &'static str {
         match self {
             Strategy::Gather => "gather",
@@ -32,7 +33,7 @@ impl Strategy {
         }
     }
 
-    /// Whether it names operands.
+    /// Whether the strategy names operands.
     fn has_operands(self) -> bool {
         match self {
             Strategy::Gather | Strategy::Slice => true,
@@ -41,17 +42,17 @@ impl Strategy {
     }
 }
 
-/// A strategy and the operands that it is for.
+/// A strategy and its operands.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Pin {
-    /// What is to be done.
+    /// The strategy.
     pub strategy: Strategy,
-    /// To which operands of the product, by their places 0 and 1; none for a reduction.
+    /// The operands of the product, 0 and 1; empty for a reduction.
     pub operands: Vec<usize>,
 }
 
 impl Program {
-    /// The pin that a text asks for of a product: `by gather(A)`, or `gather(A)`; the reverse of [`Program::pin_text`].
+    /// Parses the pin of a product: `by gather(A)`, or `gather(A)`; the inverse of [`Program::pin_text`].
     pub fn pin_of(&self, product: ValueId, text: &str) -> Option<Pin> {
         let text = text.trim();
         let text = text.strip_prefix("by ").unwrap_or(text).trim();
@@ -67,7 +68,7 @@ impl Program {
             .map(|operands| Pin { strategy, operands })
     }
 
-    /// A pin of a product as it is written: `by gather(A)`.
+    /// Formats the pin of a product: `by gather(A)`.
     pub fn pin_text(&self, product: ValueId, pin: &Pin) -> String {
         let operands = self.value(product).definition.operands();
         let names = pin.operands.iter().map(|place| self.name(operands[*place])).join(", ");
@@ -84,7 +85,7 @@ impl Checker {
         let strategy = Strategy::ALL.into_iter().find(|strategy| strategy.name() == word).ok_or_else(|| {
             let known = || Strategy::ALL.into_iter().map(Strategy::name);
             let help = match nearest(word, known()) {
-                Some(near) => format!("did you mean `{near}`?"),
+                Some(near) => did_you_mean(near),
                 None => "write `by gather(A)`, `by reduce` or `by slice(A)`".to_owned(),
             };
             CheckError::UnknownStrategy { name: word.clone(), at, help }
@@ -93,8 +94,8 @@ impl Checker {
             values.filter(|value| matches!(self.values[*value].definition, Definition::Product { .. })).collect();
         let [product] = products[..] else {
             let help = match products.len() {
-                0 => "drop it: a strategy says how a product is done",
-                _ => "write each product as a statement of its own",
+                0 => "remove it; a strategy applies to a product",
+                _ => "write each product as its own statement",
             };
             return Err(CheckError::PinProduct { found: products.len(), help, at }.into());
         };
@@ -102,21 +103,21 @@ impl Checker {
         if strategy.has_operands() == written.operands.is_empty() {
             let name = |id: &ValueId| self.values[id.index()].name.clone().unwrap_or_else(|| "..".to_owned());
             let help = match strategy.has_operands() {
-                true => format!("say which operand: `by {word}({})`", name(&operands[0])),
-                false => format!("write `by {word}` alone: it is the result that is reduced"),
+                true => format!("name the operand: `by {word}({})`", name(&operands[0])),
+                false => format!("write `by {word}`; it applies to the result"),
             };
             return Err(CheckError::PinOperand { what: format!("`{word}`"), at, help }.into());
         }
         let mut places = Vec::new();
         for name in &written.operands {
-            let meant = self.lookup(name, "a pin names an operand of the product")?;
+            let meant = self.lookup(name, "a pin must name an operand of the product")?;
             let found = operands.iter().positions(|operand| *operand == meant).collect_vec();
             if found.is_empty() {
                 let known = operands.iter().filter_map(|id| self.values[id.index()].name.as_deref()).map(quoted);
                 let known = known.unique().join(" and ");
                 let help = match known.is_empty() {
-                    true => "give the operands names in statements of their own".to_owned(),
-                    false => format!("the product has {known}"),
+                    true => "name the operands in statements of their own".to_owned(),
+                    false => format!("operands are {known}"),
                 };
                 return Err(CheckError::PinOperand { what: quoted(&name.node), at: name.span, help }.into());
             }

@@ -1,4 +1,4 @@
-//! A checked program as text: one line a value, operands by number.
+//! A checked program as text: one line per value, operands by number.
 //!
 //! ```text
 //! mesh {X: 4, Y: 2} on tpu_v5e
@@ -22,7 +22,7 @@ impl fmt::Display for ValueId {
 }
 
 impl Value {
-    /// Its brackets as they are written: `[I_X, K]{U_Y}`, or `[I_?, K_?]` where the layout is free.
+    /// The brackets as written: `[I_X, K]{U_Y}`, or `[I_?, K_?]` for a free layout.
     pub fn brackets(&self, mesh: &Mesh, dims: &Dims) -> String {
         match &self.wanted {
             Wanted::Exact(sharding) => {
@@ -74,7 +74,7 @@ impl fmt::Display for Program {
 }
 
 impl Program {
-    /// What a value is, without its operands: `product ab,bc->ac`, `relu`, `AllGather_X`.
+    /// The operation of a value, without operands: `product ab,bc->ac`, `relu`, `AllGather_X`.
     fn operation(&self, id: ValueId) -> String {
         let dim_name = |operand: ValueId, dim: usize| self.dims.name(self.value(operand).dims[dim].id);
         match &self.value(id).definition {

@@ -1,16 +1,16 @@
-//! Products: which dims are contracted, and the binary products that a chain becomes.
+//! Products: contracted dims, and splitting a chain into binary products.
 
 use super::checker::Checker;
 use super::error::{CheckError, Checked, Failure};
 use super::expr::Operand;
-use super::layouts::{Wish, Written};
+use super::layouts::{RequestedDim, Written};
 use super::{Definition, ValueId, Wanted};
 use crate::dtype::DType;
 use crate::function::{ByNumber, Function, Scalar};
 use crate::layout::{Dim, DimId};
 use crate::span::Span;
 use crate::syntax::{Contraction, Expr, ExprKind, Name};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 impl Checker {
     /// A chain of factors; numbers scale the rest.
@@ -18,7 +18,7 @@ impl Checker {
         &mut self,
         factors: &[Expr],
         contraction: &Contraction,
-        wishes: Option<&[Wish]>,
+        requested: Option<&[RequestedDim]>,
         span: Span,
     ) -> Checked<Operand> {
         // A single array among numbers is all that the result's dims are about.
@@ -27,7 +27,7 @@ impl Checker {
         let mut arrays: Vec<ValueId> = Vec::new();
         let mut sizes: Vec<&Name> = Vec::new();
         for factor in factors {
-            match self.expr(factor, wishes.filter(|_| single))? {
+            match self.expr(factor, requested.filter(|_| single))? {
                 Operand::Number(number) => {
                     sizes.extend(self.size_named(factor));
                     scale = Some(scale.unwrap_or(1.0) * number);
@@ -44,23 +44,23 @@ impl Checker {
             ([], _) => return Ok(Operand::Number(scale.unwrap_or(1.0))),
             ([one], Contraction::Implied) => *one,
             ([_], Contraction::Local(_) | Contraction::Named(_)) => {
-                let why = "a number is a factor, and has no dims".to_owned();
-                let help = "write a plain `*` beside a number".to_owned();
+                let why = "one factor is a number and has no dims".to_owned();
+                let help = "use `*` with a number".to_owned();
                 return Err(CheckError::ContractionUnclear { why, at: span, help }.into());
             }
-            ([left, right], Contraction::Local(sign)) => self.local(*left, *right, wishes, [*sign, span])?,
-            (many, Contraction::Local(_) | Contraction::Implied) => self.implied(many, wishes, span)?,
-            (many, Contraction::Named(names)) => self.named(many, names, wishes, span)?,
+            ([left, right], Contraction::Local(sign)) => self.local(*left, *right, requested, [*sign, span])?,
+            (many, Contraction::Local(_) | Contraction::Implied) => self.implied(many, requested, span)?,
+            (many, Contraction::Named(names)) => self.named(many, names, requested, span)?,
         };
         match scale {
             Some(c) => {
-                Ok(Operand::Array(self.map(Function::ByNumber(ByNumber::Scale, Scalar(c)), &[id], wishes, span)?))
+                Ok(Operand::Array(self.map(Function::ByNumber(ByNumber::Scale, Scalar(c)), &[id], requested, span)?))
             }
             None => Ok(Operand::Array(id)),
         }
     }
 
-    /// The name of a dim that stands as a factor for its size.
+    /// The name of a dim used as a factor for its size.
     fn size_named<'e>(&self, factor: &'e Expr) -> Option<&'e Name> {
         match &factor.kind {
             ExprKind::Array(array) => array.name.as_ref().filter(|name| !self.constants.contains_key(&name.node)),
@@ -69,7 +69,13 @@ impl Checker {
     }
 
     /// `A *_J B`: exactly these dims are contracted, other shared dims are batch dims.
-    fn named(&mut self, factors: &[ValueId], names: &[Name], wishes: Option<&[Wish]>, span: Span) -> Checked<ValueId> {
+    fn named(
+        &mut self,
+        factors: &[ValueId],
+        names: &[Name],
+        requested: Option<&[RequestedDim]>,
+        span: Span,
+    ) -> Checked<ValueId> {
         let mut contracted: Vec<Dim> = Vec::new();
         let mut named = Vec::new();
         for name in names {
@@ -81,9 +87,9 @@ impl Checker {
                 let shared: Vec<String> =
                     self.shared(factors).iter().map(|dim| format!("`{}`", self.dims.name(dim.id))).collect();
                 let offer = if shared.is_empty() {
-                    "these share none".to_owned()
+                    "the factors share no dims".to_owned()
                 } else {
-                    format!("these share {}", shared.join(", "))
+                    format!("the factors share {}", shared.join(", "))
                 };
                 let (dim, operand) = (name.node.clone(), self.use_place(*without));
                 return Err(CheckError::DimNotShared { dim, array, offer, at: name.span, operand }.into());
@@ -91,8 +97,8 @@ impl Checker {
             contracted.push(dim);
         }
         let kept: Vec<Dim> = self.union(factors).into_iter().filter(|dim| !contracted.contains(dim)).collect();
-        let ordered = match wishes {
-            Some(wishes) => self.granted(wishes, &kept),
+        let ordered = match requested {
+            Some(requested) => self.matched(requested, &kept),
             None => kept.clone(),
         };
         if let Some(lost) = kept.iter().find(|dim| !ordered.contains(dim)) {
@@ -101,10 +107,10 @@ impl Checker {
         self.chain(factors, ordered, span)
     }
 
-    fn implied(&mut self, factors: &[ValueId], wishes: Option<&[Wish]>, span: Span) -> Checked<ValueId> {
-        match (wishes, factors) {
-            (Some(wishes), _) => {
-                let result = self.kept(factors, wishes)?;
+    fn implied(&mut self, factors: &[ValueId], requested: Option<&[RequestedDim]>, span: Span) -> Checked<ValueId> {
+        match (requested, factors) {
+            (Some(requested), _) => {
+                let result = self.kept(factors, requested)?;
                 self.chain(factors, result, span)
             }
             (None, [first, rest @ ..]) => {
@@ -119,20 +125,29 @@ impl Checker {
         }
     }
 
-    /// The dims of a result whose dims are known: the others are contracted.
-    fn kept(&self, factors: &[ValueId], wishes: &[Wish]) -> Checked<Vec<Dim>> {
+    /// The dims of a result with known dims: the others are contracted.
+    fn kept(&self, factors: &[ValueId], requested: &[RequestedDim]) -> Checked<Vec<Dim>> {
         let union = self.union(factors);
-        let kept = self.granted(wishes, &union);
+        let kept = self.matched(requested, &union);
         let shared = self.shared(factors);
         for dim in union.iter().filter(|dim| !kept.contains(dim)) {
             if !shared.contains(dim) || self.dims.is_literal(dim.id) {
+                let strange = self.unmatched(requested, &union).filter(|_| !self.dims.is_literal(dim.id));
+                if let Some(RequestedDim::Dim(strange)) = strange.map(|place| requested[place]) {
+                    let (name, strange) = (self.dims.name(dim.id), self.dims.name(strange.id));
+                    let owner = factors.iter().copied().find(|id| self.value(*id).dims.contains(dim));
+                    let owner = owner.unwrap_or(factors[0]);
+                    let help = format!("no factor has `{strange}`: write `{name}` for `{strange}` in the result");
+                    let (array, at) = (self.show(owner), self.use_place(owner));
+                    return Err(CheckError::DimLost { dim: name, array, at, help }.into());
+                }
                 return Err(self.lost(*dim, factors));
             }
         }
         Ok(kept)
     }
 
-    /// The dims of a product of two where nothing says them: one shared dim, and another on each side.
+    /// The inferred dims of a product of two: one shared dim, and one more on each side.
     fn matmul_dims(&self, left: ValueId, right: ValueId, span: Span) -> Checked<Vec<Dim>> {
         let shared = self.shared(&[left, right]);
         let names: Vec<String> = shared.iter().map(|dim| format!("`{}`", self.dims.name(dim.id))).collect();
@@ -142,7 +157,7 @@ impl Checker {
             [one] => {
                 let only = [left, right].into_iter().find(|id| self.value(*id).dims.len() < 2);
                 match only {
-                    Some(_) => format!("{} may be contracted or kept, one factor has no other dim", names[0]),
+                    Some(_) => format!("{} may be contracted or kept, as one factor has no other dim", names[0]),
                     None => {
                         let union = self.union(&[left, right]);
                         return Ok(union.into_iter().filter(|dim| dim != one).collect());
@@ -157,18 +172,30 @@ impl Checker {
         let contracts = match shared.as_slice() {
             [] => String::new(),
             [one] => format!("`*_{one}` contracts `{one}`; "),
-            many => format!("`*_{{{}}}` contracts these; ", many.join(",")),
+            many => {
+                let each = many.iter().map(|one| format!("`*_{one}`")).collect::<Vec<_>>().join(" or ");
+                format!("{each} contracts one and keeps the others, `*_{{{}}}` contracts all; ", many.join(","))
+            }
         };
         // Only where one factor has all dims of the other: two matrices that share one dim are a product of matrices.
         let has_all =
             |one: ValueId, other: ValueId| self.value(other).dims.iter().all(|dim| self.value(one).dims.contains(dim));
         let is_elementwise = !shared.is_empty() && (has_all(left, right) || has_all(right, left));
-        let elementwise = if is_elementwise { "`.*` multiplies element by element; " } else { "" };
-        let help = format!("{elementwise}{contracts}{keep}");
+        let elementwise = if is_elementwise { "`.*` multiplies elementwise; " } else { "" };
+        // Dims that are written as numbers are never the same dim.
+        let literals = |id: ValueId| {
+            let dims = self.value(id).dims.iter().filter(|dim| self.dims.is_literal(dim.id));
+            dims.map(|dim| dim.size).collect::<BTreeSet<u64>>()
+        };
+        let alike = literals(left).intersection(&literals(right)).max().copied();
+        let naming = alike.map(|size| {
+            format!("give the dim of {size} that both have a name, `dims {{{}: {size}}}`; ", self.free_name())
+        });
+        let help = format!("{}{elementwise}{contracts}{keep}", naming.unwrap_or_default());
         Err(CheckError::ContractionUnclear { why, at: span, help }.into())
     }
 
-    /// The dims that two or more factors have, in the order of the first that has each.
+    /// The dims shared by two or more factors, in order of first occurrence.
     fn shared(&self, factors: &[ValueId]) -> Vec<Dim> {
         let count = |dim: &Dim| factors.iter().filter(|id| self.value(**id).dims.contains(dim)).count();
         self.union(factors).into_iter().filter(|dim| count(dim) > 1).collect()
@@ -178,14 +205,40 @@ impl Checker {
     fn lost(&self, dim: Dim, factors: &[ValueId]) -> Failure {
         let owner = factors.iter().find(|id| self.value(**id).dims.contains(&dim)).copied().unwrap_or(factors[0]);
         if !self.dims.is_literal(dim.id) {
-            return self.dim_lost(dim, owner);
+            return self.unrelated(dim, factors).unwrap_or_else(|| self.dim_lost(dim, owner));
         }
-        let taken = |name: &&str| self.named_dims.contains_key(*name);
-        let name = ["J", "D", "F", "H", "N", "M"].into_iter().find(|name| !taken(name)).unwrap_or("Inner");
-        CheckError::LiteralContracted { size: dim.size, name: name.to_owned(), at: self.use_place(owner) }.into()
+        CheckError::LiteralContracted { size: dim.size, name: self.free_name().to_owned(), at: self.use_place(owner) }
+            .into()
     }
 
-    /// Binary products from left to right; each keeps the dims that a later factor or the result still needs.
+    /// A lost dim of a product whose factors share no dim, where the other factor has a lost dim of the same size.
+    fn unrelated(&self, dim: Dim, factors: &[ValueId]) -> Option<Failure> {
+        let [left, right] = factors else { return None };
+        let [one, other] = if self.value(*left).dims.contains(&dim) { [*left, *right] } else { [*right, *left] };
+        let twin =
+            self.value(other).dims.iter().find(|twin| twin.size == dim.size && !self.dims.is_literal(twin.id))?;
+        if !self.shared(factors).is_empty() {
+            return None;
+        }
+        let [dim_name, twin_name] = [dim, *twin].map(|dim| self.dims.name(dim.id));
+        let [array, second] = [one, other].map(|id| self.show(id));
+        let short = |id: ValueId| self.value(id).name.clone().unwrap_or_else(|| self.show(id));
+        let help = format!(
+            "`{}` and `{}` share no dim; if `{dim_name}` and `{twin_name}` are one dim, give it one name, or rename it: \
+             `rename_{{{twin_name}->{dim_name}}}({second})`",
+            short(one),
+            short(other)
+        );
+        Some(CheckError::DimLost { dim: dim_name, array, at: self.use_place(one), help }.into())
+    }
+
+    /// A name for a dim that is not taken.
+    fn free_name(&self) -> &'static str {
+        let taken = |name: &&str| self.named_dims.contains_key(*name);
+        ["J", "D", "F", "H", "N", "M"].into_iter().find(|name| !taken(name)).unwrap_or("Inner")
+    }
+
+    /// Binary products from left to right; each keeps the dims that a later factor or the result needs.
     fn chain(&mut self, factors: &[ValueId], result: Vec<Dim>, span: Span) -> Checked<ValueId> {
         self.check_product_open(factors, self.union(factors).len() > result.len())?;
         // How many of the factors still to come have each dim.
@@ -223,7 +276,7 @@ impl Checker {
     }
 }
 
-/// A local product and the dims it works on.
+/// A local product and its dims.
 pub(super) struct Local<'a> {
     pub(super) operands: [ValueId; 2],
     pub(super) contracted: &'a [Dim],
@@ -232,17 +285,17 @@ pub(super) struct Local<'a> {
 }
 
 impl Checker {
-    /// `A *_LOCAL B`: nothing moves before it, and the contracted axes stay open.
+    /// `A *_LOCAL B`: no communication before it, and the contracted axes stay open.
     fn local(
         &mut self,
         left: ValueId,
         right: ValueId,
-        wishes: Option<&[Wish]>,
+        requested: Option<&[RequestedDim]>,
         [sign, span]: [Span; 2],
     ) -> Checked<ValueId> {
         let factors = [left, right];
-        let dims = match wishes {
-            Some(wishes) => self.kept(&factors, wishes)?,
+        let dims = match requested {
+            Some(requested) => self.kept(&factors, requested)?,
             None => self.matmul_dims(left, right, span)?,
         };
         self.check_product_open(&factors, true)?;
@@ -255,7 +308,7 @@ impl Checker {
         Ok(id)
     }
 
-    /// What a local product is written as must be what it gives.
+    /// Checks the written layout of a local product against its actual one.
     pub(super) fn check_local(&self, id: ValueId, fresh: bool, written: &Written, name: &str) -> Checked<()> {
         let value = self.value(id);
         let local = fresh && matches!(value.definition, Definition::Product { local: true, .. });

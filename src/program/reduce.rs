@@ -2,7 +2,7 @@
 
 use super::checker::Checker;
 use super::error::{CheckError, Checked};
-use super::layouts::Wish;
+use super::layouts::RequestedDim;
 use super::{Definition, ValueId};
 use crate::dtype::DType;
 use crate::function::{ByNumber, Function, Scalar};
@@ -12,13 +12,13 @@ use crate::span::Span;
 use crate::syntax::{Expr, Name};
 
 impl Checker {
-    /// A reduction; a mean is a sum that is scaled.
+    /// A reduction; a mean is a scaled sum.
     pub(super) fn reduction(
         &mut self,
         function: &Name,
         subscript: &[Name],
         argument: &Expr,
-        wishes: Option<&[Wish]>,
+        requested: Option<&[RequestedDim]>,
         span: Span,
     ) -> Checked<ValueId> {
         let along: Vec<Dim> = subscript.iter().map(|dim| self.dim(&dim.node, dim.span)).collect::<Checked<_>>()?;
@@ -43,23 +43,23 @@ impl Checker {
             return Err(self.no_float(operand, name, at));
         }
         if mean {
-            return self.mean(operand, subscript, &along, wishes, span);
+            return self.mean(operand, subscript, &along, requested, span);
         }
-        self.reduce(operator, operand, subscript, &along, wishes, span)
+        self.reduce(operator, operand, subscript, &along, requested, span)
     }
 
-    /// The sum over dims, divided by how many elements it is of.
+    /// The sum over dims, divided by the number of elements.
     pub(super) fn mean(
         &mut self,
         operand: ValueId,
         subscript: &[Name],
         along: &[Dim],
-        wishes: Option<&[Wish]>,
+        requested: Option<&[RequestedDim]>,
         span: Span,
     ) -> Checked<ValueId> {
-        let id = self.reduce(Operator::Sum, operand, subscript, along, wishes, span)?;
+        let id = self.reduce(Operator::Sum, operand, subscript, along, requested, span)?;
         let count: u64 = along.iter().map(|dim| dim.size).product();
-        self.map(Function::ByNumber(ByNumber::Scale, Scalar(1.0 / count as f64)), &[id], wishes, span)
+        self.map(Function::ByNumber(ByNumber::Scale, Scalar(1.0 / count as f64)), &[id], requested, span)
     }
 
     pub(super) fn reduce(
@@ -68,7 +68,7 @@ impl Checker {
         operand: ValueId,
         subscript: &[Name],
         along: &[Dim],
-        wishes: Option<&[Wish]>,
+        requested: Option<&[RequestedDim]>,
         span: Span,
     ) -> Checked<ValueId> {
         let own = self.value(operand).dims.clone();
@@ -76,16 +76,16 @@ impl Checker {
             let twice = along[..place].contains(dim);
             if twice || !own.contains(dim) {
                 let help = if twice {
-                    format!("`{}` stands twice; drop one", word.node)
+                    format!("`{}` occurs twice; remove one", word.node)
                 } else {
-                    format!("its operand is `{}`", self.show(operand))
+                    format!("the operand is `{}`", self.show(operand))
                 };
                 let name = format!("{operator}_{}", word.node);
                 return Err(CheckError::FunctionSubscript { name, at: word.span, help }.into());
             }
         }
         let kept: Vec<Dim> = own.into_iter().filter(|dim| !along.contains(dim)).collect();
-        let dims = wishes.map_or(kept.clone(), |wishes| self.granted(wishes, &kept));
+        let dims = requested.map_or(kept.clone(), |requested| self.matched(requested, &kept));
         if let Some(lost) = kept.iter().find(|dim| !dims.contains(dim)) {
             return Err(self.dim_lost(*lost, operand));
         }

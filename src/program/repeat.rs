@@ -1,10 +1,10 @@
-//! `repeat N { .. }`: a body that is checked and planned once, and done N times.
+//! `repeat N { .. }`: a body that is checked and planned once, and run N times.
 //!
-//! A block inside a body is written out, so that the body is planned with all of its iterations.
+//! A block inside a body is unrolled, so the body is planned with all of its iterations.
 //!
-//! Names that exist before and are assigned inside are carried from one iteration to the next. Each stands for two
-//! values of the body: the first, at its head, is what an iteration begins with; the last, at its end, is what it
-//! hands on, in the layout of the first. Everything else of the body is local.
+//! Names that exist before and are assigned inside are carried between iterations. Each stands for two values of the
+//! body: the first, at its head, is the iteration's start value; the last, at its end, is handed on in the layout of the
+//! first. All other names of the body are local.
 //!
 //! ```text
 //! x: bf16[B_X, D]                          %0 x = input
@@ -25,36 +25,36 @@ use crate::syntax::{SizeExpr, Statement, StatementKind};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-/// Values that are made several times.
+/// A `repeat` block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Repeat {
     /// The values of the body.
     pub body: Range<usize>,
-    /// How often, at least once.
+    /// The number of iterations, at least one.
     pub times: u64,
-    /// What is handed from one iteration to the next.
+    /// The carried names.
     pub carried: Vec<Carried>,
-    /// The outermost blocks inside of the body, which are written out in it.
+    /// The outermost blocks inside the body, which are unrolled.
     pub blocks: Vec<Span>,
     /// The statement.
     pub span: Span,
 }
 
-/// A name that is handed on.
+/// A carried name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Carried {
-    /// What the first iteration begins with, a value before the body.
+    /// The start value of the first iteration, computed before the body.
     pub entry: ValueId,
-    /// What each iteration begins with, in the body.
+    /// The start value of each iteration, in the body.
     pub first: ValueId,
-    /// What each iteration hands on, in the body; outside, the name means this one of the last iteration.
+    /// The value each iteration hands on, in the body; after the repeat, the name means that of the last iteration.
     pub last: ValueId,
 }
 
-/// Blocks inside of bodies are written out up to so many statements in all.
+/// Limit on statements unrolled from blocks inside bodies, in total.
 const MOST_WRITTEN_OUT: usize = 1024;
 
-/// A carried name while the body is checked.
+/// A carried name during checking.
 struct Open {
     name: String,
     entry: ValueId,
@@ -97,11 +97,11 @@ impl Checker {
         match count.value(&mut |name| sizes.get(name.node.as_str()).copied()) {
             Ok(0) => Err(CheckError::SizeZero { what: "`repeat`".to_owned(), at: count.span }.into()),
             Ok(times) => Ok(times),
-            Err(flaw) => Err(CheckError::size(flaw, "a count is a number, or rests on sizes of dims").into()),
+            Err(flaw) => Err(CheckError::size(flaw, "a count is a number or an expression of dim sizes").into()),
         }
     }
 
-    /// Opens the names that the body assigns and that exist before.
+    /// Opens the carried names: assigned in the body and defined before it.
     fn open_body(&mut self, body: &[Statement]) -> Checked<Vec<Open>> {
         let mut names: Vec<Assigned<'_>> = Vec::new();
         assigned(body, &mut names);
@@ -127,6 +127,7 @@ impl Checker {
                 method: None,
                 pin: None,
                 span,
+                call: None,
             })?;
             // A free value is closed when it is carried.
             self.sums[first.index()] = BTreeMap::new();
@@ -160,7 +161,7 @@ impl Checker {
         self.diagnostics.push(&CheckError::NotInRepeat { what, at: statement.span });
     }
 
-    /// Checks a block inside a body, as if its own body stood there so many times.
+    /// Checks a block inside a body, unrolled.
     fn write_out(&mut self, count: &SizeExpr, body: &[Statement], at: Span) -> Checked<()> {
         let times = self.times(count);
         let errors = self.diagnostics.count(crate::diag::Severity::Error);
@@ -185,7 +186,7 @@ impl Checker {
         times.map(|_| ())
     }
 
-    /// The outputs, with what a repeat hands on brought out of its body: inside it may be an open sum.
+    /// The outputs; those handed on by a repeat are moved out of its body, where they may be open sums.
     pub(super) fn bring_out(&mut self) -> Checked<()> {
         for place in 0..self.outputs.len() {
             let id = self.outputs[place];
@@ -200,7 +201,7 @@ impl Checker {
         Ok(())
     }
 
-    /// Hands each carried name on, in the layout that it had at the head.
+    /// Hands each carried name on, in its layout at the head.
     fn close_body(&mut self, opened: &[Open]) -> Checked<Vec<Carried>> {
         let mut carried = Vec::new();
         for Open { name, entry, first } in opened {
@@ -210,8 +211,17 @@ impl Checker {
             let head = self.value(*first);
             let (dtype, dims, name) = (head.dtype, head.dims.clone(), Some(name.clone()));
             let (definition, span) = (Definition::Move { operand: end, written: false }, self.value(end).span);
-            let last =
-                self.add_value(Value { name, dtype, dims, definition, wanted, method: None, pin: None, span })?;
+            let last = self.add_value(Value {
+                name,
+                dtype,
+                dims,
+                definition,
+                wanted,
+                method: None,
+                pin: None,
+                span,
+                call: None,
+            })?;
             self.places[last.index()] = self.place(end);
             self.sums[last.index()] = BTreeMap::new();
             carried.push(Carried { entry: *entry, first: *first, last });
@@ -219,7 +229,7 @@ impl Checker {
         Ok(carried)
     }
 
-    /// The layout in which a name is handed on: that of the head, unless only the end has a written one.
+    /// The layout of a carried name: that of the head, unless only the end has a written one.
     fn handed_on(&mut self, name: &str, entry: ValueId, first: ValueId, end: ValueId) -> Checked<Wanted> {
         let said = self.exact(end).map(|sharding| self.in_order_of(first, end, sharding));
         match (self.exact(first).cloned(), said) {
@@ -254,7 +264,7 @@ impl Checker {
         Sharding { dims: axes, ..sharding.clone() }
     }
 
-    /// What the body has declared is not known behind it, and no output of the program.
+    /// Removes the body's own names, which are unknown after it and not outputs of the program.
     fn forget_locals(&mut self, outside: &BTreeSet<String>) {
         let locals: Vec<String> = self.scope.keys().filter(|name| !outside.contains(*name)).cloned().collect();
         for name in locals {
@@ -268,10 +278,10 @@ impl Checker {
     }
 }
 
-/// A name that statements assign.
+/// An assigned name.
 struct Assigned<'a> {
     name: &'a str,
-    /// Whether the last of them writes its layout.
+    /// Whether the last assignment writes its layout.
     is_laid_out: bool,
 }
 
@@ -342,7 +352,7 @@ mod tests {
         }
     }
 
-    /// The help of a layout that differs at the end is a line that makes the program right.
+    /// The help of a layout that differs at the end is a line that fixes the program.
     #[test]
     fn the_help_makes_it_right() {
         let text = |line: &str| format!("{GROUND}repeat 2 {{\nx[B, D_X] = relu(x)\n{line}\n}}\noutput x");

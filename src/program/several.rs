@@ -1,10 +1,10 @@
-//! Functions of several arguments: `max(A, B)`, `where(M, A, B)`, and the same with a number among them.
+//! Functions of several arguments: `max(A, B)`, `where(M, A, B)`, also with a number among them.
 
 use super::ValueId;
 use super::checker::Checker;
 use super::error::{CheckError, Checked};
 use super::expr::{ARITIES, Operand};
-use super::layouts::Wish;
+use super::layouts::RequestedDim;
 use crate::dtype::DType;
 use crate::function::{Binary, ByNumber, Function, Scalar, Unary};
 use crate::span::Span;
@@ -16,7 +16,7 @@ impl Checker {
         &mut self,
         function: &Name,
         arguments: &[Expr],
-        wishes: Option<&[Wish]>,
+        requested: Option<&[RequestedDim]>,
         span: Span,
     ) -> Checked<ValueId> {
         let name = function.node.as_str();
@@ -29,21 +29,21 @@ impl Checker {
         }
         let mut operands = Vec::new();
         for argument in arguments {
-            operands.push(self.expr(argument, wishes)?);
+            operands.push(self.expr(argument, requested)?);
         }
         match (name, operands.as_slice()) {
-            ("where", [mask, yes, no]) => self.choice(*mask, [*yes, *no], wishes, [function.span, span]),
-            (_, [left, right]) => self.bound(name, [*left, *right], wishes, [function.span, span]),
+            ("where", [mask, yes, no]) => self.choice(*mask, [*yes, *no], requested, [function.span, span]),
+            (_, [left, right]) => self.bound(name, [*left, *right], requested, [function.span, span]),
             (_, _) => unreachable!("the arguments are counted"),
         }
     }
 
-    /// The larger or the smaller of two; of bools, one of them or both.
+    /// The larger or the smaller of two; of bools, `or` or `and`.
     fn bound(
         &mut self,
         name: &str,
         operands: [Operand; 2],
-        wishes: Option<&[Wish]>,
+        requested: Option<&[RequestedDim]>,
         [at, span]: [Span; 2],
     ) -> Checked<ValueId> {
         let larger = matches!(name, "max" | "or");
@@ -61,7 +61,7 @@ impl Checker {
             [Operand::Array(a), Operand::Array(b)] => self.map(
                 if larger { Function::Binary(Binary::Larger) } else { Function::Binary(Binary::Smaller) },
                 &[a, b],
-                wishes,
+                requested,
                 span,
             ),
             [Operand::Array(a), Operand::Number(c)] | [Operand::Number(c), Operand::Array(a)] => {
@@ -73,7 +73,7 @@ impl Checker {
                         Function::ByNumber(ByNumber::AtMost, c)
                     },
                     &[a],
-                    wishes,
+                    requested,
                     span,
                 )
             }
@@ -81,12 +81,12 @@ impl Checker {
         }
     }
 
-    /// One where a mask is true, another where it is not.
+    /// A selection by a mask.
     fn choice(
         &mut self,
         mask: Operand,
         from: [Operand; 2],
-        wishes: Option<&[Wish]>,
+        requested: Option<&[RequestedDim]>,
         [at, span]: [Span; 2],
     ) -> Checked<ValueId> {
         let Operand::Array(mask) = mask else { return Err(CheckError::NumberResult { at }.into()) };
@@ -96,13 +96,13 @@ impl Checker {
             return Err(CheckError::NeedsBool { operation, dtype, at: self.use_place(mask) }.into());
         }
         match from {
-            [Operand::Array(yes), Operand::Array(no)] => self.map(Function::Where, &[mask, yes, no], wishes, span),
+            [Operand::Array(yes), Operand::Array(no)] => self.map(Function::Where, &[mask, yes, no], requested, span),
             [Operand::Array(yes), Operand::Number(c)] => {
-                self.map(Function::Masked(Scalar(c)), &[mask, yes], wishes, span)
+                self.map(Function::Masked(Scalar(c)), &[mask, yes], requested, span)
             }
             [Operand::Number(c), Operand::Array(no)] => {
                 let other = self.map(Function::Unary(Unary::Not), &[mask], None, span)?;
-                self.map(Function::Masked(Scalar(c)), &[other, no], wishes, span)
+                self.map(Function::Masked(Scalar(c)), &[other, no], requested, span)
             }
             [Operand::Number(_), Operand::Number(_)] => Err(CheckError::NumberResult { at }.into()),
         }

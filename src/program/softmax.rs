@@ -1,11 +1,11 @@
-//! A softmax as a largest element, a sum and a product, each of which may run over a dim that is sharded.
+//! Softmax as a maximum, a sum and a product, each of which may run over a sharded dim.
 //!
 //! ```text
 //! P = softmax_T(S)      m = f32(max_T(S))   z = sum_T(exp(S - m))   P = bf16(1 / z .* exp(S - m))
 //! ```
 //!
-//! It computes the same but for rounding: like a softmax it keeps what is between in `f32` at the least. Only `m` and `z`,
-//! which lack the dim, are combined over devices.
+//! It computes the same up to rounding: like a softmax it keeps intermediates in at least `f32`. Only `m` and `z`, which
+//! lack the dim, are combined over devices.
 
 use super::{Definition, Program, Value, ValueId, Wanted};
 use crate::dtype::DType;
@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 impl Program {
-    /// The values that are a softmax.
+    /// The values of softmax functions.
     pub fn softmaxes(&self) -> impl Iterator<Item = ValueId> + '_ {
         let is_softmax = |id: &ValueId| {
             matches!(self.value(*id).definition, Definition::Map { function: Function::Softmax { .. }, .. })
@@ -24,7 +24,7 @@ impl Program {
         self.value_ids().filter(is_softmax)
     }
 
-    /// The same program with these of its softmaxes in parts.
+    /// The program with these softmax values expanded.
     #[must_use]
     pub fn with_softmaxes_split(&self, split: &BTreeSet<ValueId>) -> Program {
         let mut copy = Copy { values: Vec::new(), renumbered: Vec::new() };
@@ -44,10 +44,10 @@ impl Program {
     }
 }
 
-/// Values that are copied one after the other.
+/// Values copied in order.
 struct Copy {
     values: Vec<Value>,
-    /// For each old value its new number.
+    /// The new id of each old value.
     renumbered: Vec<ValueId>,
 }
 
@@ -70,7 +70,7 @@ impl Copy {
         id
     }
 
-    /// What comes before a softmax in parts, and what it is then.
+    /// The expansion of a softmax: the preceding values, and the final operation.
     ///
     /// - `dim`: its place in the result.
     fn parts(&mut self, softmax: &Value, dim: usize, operand: ValueId) -> Definition {
@@ -81,7 +81,7 @@ impl Copy {
         let part = |dtype, keeps: bool, definition| {
             let dims = softmax.dims.iter().copied().filter(|own| keeps || *own != along).collect();
             let (name, wanted, span) = (None, Wanted::Free, softmax.span);
-            Value { name, dtype, dims, definition, wanted, method: None, pin: None, span }
+            Value { name, dtype, dims, definition, wanted, method: None, pin: None, span, call: softmax.call }
         };
         let most = self.push(part(own, false, Definition::Reduce { operator: Operator::Max, operand }));
         // They are computed twice rather than kept: so both times they stay inside of a kernel.
@@ -111,7 +111,7 @@ impl Copy {
         last
     }
 
-    /// Where the padding of a dim begins in what a softmax reads: it is filled there.
+    /// Where the padding of a dim begins in a softmax operand: it is filled there.
     fn padding(&self, operand: ValueId, dim: Dim) -> Option<u64> {
         let filled = &self.values[operand.index()];
         match filled.definition {

@@ -1,12 +1,13 @@
-//! Statements: inputs, results, outputs, and what a program is for in the end.
+//! Statements: inputs, results, outputs.
 
 use super::checker::Checker;
 use super::error::{CheckError, Checked, Failure};
 use super::expr::Operand;
-use super::layouts::{Wish, Written};
+use super::layouts::{RequestedDim, Written};
 use super::names::nearest;
 use super::pad::pad;
 use super::{Alias, Definition, Limit, Program, Value, ValueId, Wanted};
+use crate::diag::did_you_mean;
 use crate::dtype::DType;
 use crate::function::Function;
 use crate::layout::Dim;
@@ -18,7 +19,7 @@ use itertools::Itertools;
 use std::collections::BTreeSet;
 
 impl Checker {
-    /// Checks one statement; after an error its name stays known, and what rests on it is passed over.
+    /// Checks one statement; after an error its name stays known, and dependent statements are skipped.
     pub(super) fn statement(&mut self, statement: &Statement) {
         match &statement.kind {
             StatementKind::Mesh { .. } | StatementKind::View { .. } | StatementKind::Dims(_) => {}
@@ -70,7 +71,7 @@ impl Checker {
             }
             StatementKind::Output(names) => {
                 for name in names {
-                    match self.lookup(name, "an output is declared or computed above") {
+                    match self.lookup(name, "an output must be declared or computed above") {
                         Ok(id) => self.outputs.push(id),
                         Err(failure) => self.tell(failure),
                     }
@@ -83,8 +84,11 @@ impl Checker {
         Method::from_name(&name.node).ok_or_else(|| {
             let known = || Method::ALL.into_iter().map(Method::name);
             let help = match nearest(&name.node, known()) {
-                Some(near) => format!("did you mean `{near}`?"),
-                None => format!("known are auto, {}", known().join(", ")),
+                Some(near) => did_you_mean(near),
+                None => match known().filter(|known| known.contains(name.node.as_str())).join(", ") {
+                    none if none.is_empty() => format!("methods are auto, {}", known().join(", ")),
+                    similar => format!("similar methods are {similar}"),
+                },
             };
             CheckError::UnknownMethod { name: name.node.clone(), at: name.span, help }.into()
         })
@@ -93,18 +97,18 @@ impl Checker {
     pub(super) fn tell(&mut self, failure: Failure) {
         match failure {
             Failure::Error(error) => self.diagnostics.push_with_fixes(&*error, error.fixes()),
-            Failure::Told => {}
+            Failure::Reported => {}
         }
     }
 
-    /// An unknown name counts as known from here on, so that it is told of once.
+    /// Marks an unknown name as known from here on, so that it is reported once.
     fn poison(&mut self, name: &Name) {
         if self.binding(&name.node).is_none() {
             self.bind(Some(&name.node), None, name.span, false);
         }
     }
 
-    /// Undeclared arrays of a statement with an error: it would have made inputs of them.
+    /// Undeclared arrays of a failed statement, which would have been inputs.
     fn poison_uses(&mut self, expr: &Expr, depth: usize) {
         if depth > Self::MOST_DEPTH {
             return;
@@ -128,9 +132,9 @@ impl Checker {
         }
     }
 
-    /// The value of a name; a use of it.
+    /// The value of a name, at a use.
     ///
-    /// - `help`: what to do if the name is not known, and none is near.
+    /// - `help`: the help for an unknown name without a near match.
     pub(super) fn lookup(&mut self, name: &Name, help: &str) -> Checked<ValueId> {
         if let Some(index) = self.scope.get(&name.node) {
             let binding = &mut self.bindings[*index];
@@ -138,19 +142,19 @@ impl Checker {
             let lost = self.rebound.get(&name.node);
             if lost.is_some_and(|lost| binding.place.start < *lost && *lost < name.span.start) {
                 // It may have been moved in between, by a statement that could not be read.
-                return Err(Failure::Told);
+                return Err(Failure::Reported);
             }
-            return binding.value.ok_or(Failure::Told);
+            return binding.value.ok_or(Failure::Reported);
         }
         if self.nameless || self.lost.contains(&name.node) {
-            return Err(Failure::Told);
+            return Err(Failure::Reported);
         }
         let help = match nearest(&name.node, self.scope.keys().map(String::as_str)) {
             _ if self.bindings.iter().any(|binding| binding.local && binding.name.as_ref() == Some(&name.node)) => {
                 let name = &name.node;
-                format!("`{name}` is known inside of the body only; a body hands on what has its name from before it")
+                format!("`{name}` is local to the body; only arrays declared before the `repeat` leave it")
             }
-            Some(near) => format!("did you mean `{near}`?"),
+            Some(near) => did_you_mean(near),
             None => help.to_owned(),
         };
         self.poison(name);
@@ -167,7 +171,7 @@ impl Checker {
     ) -> Checked<()> {
         if let Some(first) = self.binding(&name.node) {
             if first.value.is_none() {
-                return Err(Failure::Told);
+                return Err(Failure::Reported);
             }
             let (first, second) = (first.place, name.span);
             return Err(CheckError::ArrayRedeclared { name: name.node.clone(), first, second }.into());
@@ -196,16 +200,25 @@ impl Checker {
             let operator = sharding.operator;
             return Err(CheckError::OperatorDType { operator, dtype, at }.into());
         }
-        let named = |wish: &Wish| match wish {
-            Wish::Dim(dim) => *dim,
-            Wish::Literal(size) => self.dims.add(None, *size),
+        let named = |request: &RequestedDim| match request {
+            RequestedDim::Dim(dim) => *dim,
+            RequestedDim::Literal(size) => self.dims.add(None, *size),
         };
-        let dims: Vec<Dim> = written.wishes.iter().map(named).collect();
+        let dims: Vec<Dim> = written.requested.iter().map(named).collect();
         let (text, wanted) = (name.map(|name| name.node.clone()), written.wanted);
         let supply = if donated { Supply::Donated } else { Supply::Held };
         let definition = Definition::Input { supply };
-        let id =
-            self.add_value(Value { name: text, dtype, dims, definition, wanted, method: None, pin: None, span })?;
+        let id = self.add_value(Value {
+            name: text,
+            dtype,
+            dims,
+            definition,
+            wanted,
+            method: None,
+            pin: None,
+            span,
+            call: None,
+        })?;
         self.places[id.index()] = at;
         if let Some(name) = name {
             self.bind(Some(&name.node), Some(id), name.span, true);
@@ -228,10 +241,15 @@ impl Checker {
             | ExprKind::Binary { .. }
             | ExprKind::Neg(_)
             | ExprKind::Call { .. } => {
-                let wishes = written.as_ref().map(|written| written.wishes.as_slice());
-                match self.expr(expr, wishes)? {
+                let requested = written.as_ref().map(|written| written.requested.as_slice());
+                match self.expr(expr, requested)? {
                     Operand::Array(id) => id,
-                    Operand::Number(number) => return self.constant(target, number, expr.span),
+                    Operand::Number(number) => match (&written, &target.dtype) {
+                        (Some(written), Some(dtype)) => {
+                            self.filled(number, dtype.node, &written.requested, expr.span)?
+                        }
+                        (Some(_), None) | (None, _) => return self.constant(target, number, expr.span),
+                    },
                 }
             }
         };
@@ -255,7 +273,7 @@ impl Checker {
         Ok(())
     }
 
-    /// A number with a name, of which no iteration makes another.
+    /// A named number, which no iteration redefines.
     fn constant(&mut self, target: &Target, number: f64, at: Span) -> Checked<()> {
         match &target.name {
             Some(name) if target.brackets.is_none() && target.dtype.is_none() && self.bodies == 0 => {
@@ -266,12 +284,12 @@ impl Checker {
         }
     }
 
-    /// Whether a statement made the value itself, with `before` values there when it began.
+    /// Whether a statement computed the value itself, with `before` existing values at its start.
     fn is_own(&self, id: ValueId, before: usize) -> bool {
         id.index() >= before && !self.value(id).definition.is_input()
     }
 
-    /// The result in the dtype that the target asks for: products round to it, everything else is cast.
+    /// The result in the requested dtype: products round to it, everything else is cast.
     fn cast_result(&mut self, id: ValueId, before: usize, target: &Target) -> Checked<ValueId> {
         let Some(asked) = target.dtype.as_ref() else { return Ok(id) };
         let value = self.value(id);
@@ -286,7 +304,7 @@ impl Checker {
         self.cast(id, asked.node, asked.span)
     }
 
-    /// The value in the layout that the target's brackets ask for.
+    /// The value in the layout of the target's brackets.
     fn laid_out(
         &mut self,
         id: ValueId,
@@ -298,11 +316,11 @@ impl Checker {
     ) -> Checked<ValueId> {
         self.same_dims(id, written)?;
         let (fresh, value) = (self.is_own(id, before), self.value(id));
-        let dims = self.granted(&written.wishes, &value.dims);
+        let dims = self.matched(&written.requested, &value.dims);
         let (dtype, in_order) = (value.dtype, value.dims == dims);
         match &written.wanted {
             Wanted::Free if in_order => Ok(id),
-            Wanted::Free => self.map(Function::Identity, &[id], Some(&written.wishes), span),
+            Wanted::Free => self.map(Function::Identity, &[id], Some(&written.requested), span),
             Wanted::Exact(_) | Wanted::Partly(_) => {
                 self.check_local(id, fresh, written, name)?;
                 if let Wanted::Exact(sharding) = &written.wanted {
@@ -329,7 +347,17 @@ impl Checker {
                 } else {
                     let definition = Definition::Move { operand: id, written: moves };
                     let method = self.method;
-                    self.add_value(Value { name: None, dtype, dims, definition, wanted, method, pin: None, span })?
+                    self.add_value(Value {
+                        name: None,
+                        dtype,
+                        dims,
+                        definition,
+                        wanted,
+                        method,
+                        pin: None,
+                        span,
+                        call: None,
+                    })?
                 };
                 self.places[id.index()] = written.span;
                 Ok(id)
@@ -337,28 +365,28 @@ impl Checker {
         }
     }
 
-    /// A result has the dims of its value, no more and no less.
+    /// Checks that a result has exactly the dims of its value.
     fn same_dims(&self, id: ValueId, written: &Written) -> Checked<()> {
         let value = self.value(id);
-        if let Some(place) = self.unfulfilled(&written.wishes, &value.dims) {
-            let (dim, help) = match written.wishes[place] {
-                Wish::Dim(dim) => {
+        if let Some(place) = self.unmatched(&written.requested, &value.dims) {
+            let (dim, help) = match written.requested[place] {
+                RequestedDim::Dim(dim) => {
                     let same = value.dims.iter().find(|own| {
                         own.size == dim.size
                             && !self.dims.is_literal(own.id)
-                            && !written.wishes.contains(&Wish::Dim(**own))
+                            && !written.requested.contains(&RequestedDim::Dim(**own))
                     });
                     let name = self.dims.name(dim.id);
                     let help = match same.map(|own| self.dims.name(own.id)) {
                         Some(own) => {
-                            format!("drop `{name}`, or give `{own}` that name: `rename_{{{own}->{name}}}(..)`")
+                            format!("remove `{name}`, or rename `{own}`: `rename_{{{own}->{name}}}(..)`")
                         }
-                        None => format!("drop `{name}`, or bring in an operand that has it"),
+                        None => format!("remove `{name}`, or use an operand that has it"),
                     };
                     (name, help)
                 }
-                Wish::Literal(size) => {
-                    let help = "a dim without a name meets no other; name it in `dims {..}`".to_owned();
+                RequestedDim::Literal(size) => {
+                    let help = "an unnamed dim matches no other dim; name it in `dims {..}`".to_owned();
                     (size.to_string(), help)
                 }
             };
@@ -366,8 +394,8 @@ impl Checker {
                 CheckError::DimMissing { dim, at: written.places[place], value: self.use_place(id), help }.into()
             );
         }
-        let granted = self.granted(&written.wishes, &value.dims);
-        match value.dims.iter().find(|dim| !granted.contains(dim)) {
+        let matched = self.matched(&written.requested, &value.dims);
+        match value.dims.iter().find(|dim| !matched.contains(dim)) {
             Some(lost) => Err(self.dim_lost(*lost, id)),
             None => Ok(()),
         }
@@ -375,14 +403,16 @@ impl Checker {
 
     pub(super) fn dim_lost(&self, dim: Dim, id: ValueId) -> Failure {
         let array = self.show(id);
-        CheckError::DimLost { dim: self.dims.name(dim.id), array, at: self.use_place(id) }.into()
+        let name = self.dims.name(dim.id);
+        let help = format!("keep `{name}` in the result, or sum over it: `sum_{name}(..)`");
+        CheckError::DimLost { dim: name, array, at: self.use_place(id), help }.into()
     }
 
-    /// A name that is bound again stands for the same dims and dtype.
+    /// Checks that a rebound name keeps its dims and dtype.
     fn rebound(&self, id: ValueId, target: &Target) -> Checked<()> {
         let Some(name) = &target.name else { return Ok(()) };
         let Some(binding) = self.binding(&name.node) else { return Ok(()) };
-        let before = binding.value.ok_or(Failure::Told)?;
+        let before = binding.value.ok_or(Failure::Reported)?;
         let (old, new) = (self.value(before), self.value(id));
         let same = old.dtype == new.dtype
             && old.dims.len() == new.dims.len()
@@ -437,7 +467,7 @@ impl Checker {
         ((!diagnostics.has_errors()).then_some(program), diagnostics)
     }
 
-    /// Without an `output` line: the results that nothing uses, or the last one.
+    /// The outputs without an `output` line: the results without uses, or the last one.
     fn pick_outputs(&mut self) {
         if !self.outputs.is_empty() {
             self.outputs = self.outputs.iter().copied().unique().collect();
@@ -458,8 +488,8 @@ impl Checker {
             let output = binding.value.is_some_and(|id| outputs.contains(&id));
             if let (false, false, Some(name)) = (binding.used, output, &binding.name) {
                 let help = match binding.local {
-                    true => "drop it: behind the body it is not known".to_owned(),
-                    false => format!("drop it, or add it to the results: `output {name}`"),
+                    true => "remove it; it is local to the body".to_owned(),
+                    false => format!("remove it, or declare it as a result: `output {name}`"),
                 };
                 self.diagnostics.push(&CheckError::UnusedArray { name: name.clone(), at: binding.place, help });
             }

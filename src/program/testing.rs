@@ -1,9 +1,9 @@
-//! What the tests of this module ask of a text.
+//! Helpers of this module's tests.
 
 use super::{Program, check};
 use crate::diag::{Diagnostics, Severity};
 
-/// Parses and checks a text; what the parser finds comes first.
+/// Parses and checks a text; parser findings come first.
 pub(super) fn check_text(source: &str) -> (Option<Program>, Diagnostics) {
     let (ast, mut diagnostics) = crate::syntax::parse(source);
     let (program, found) = check(&ast);

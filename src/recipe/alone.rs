@@ -1,4 +1,4 @@
-//! One collective by itself: as a schedule, and by each method.
+//! A single collective: as a schedule, and timed by each method.
 
 use super::part::Part;
 use super::{Lowering, Tuner};
@@ -12,10 +12,10 @@ use crate::units::Time;
 use itertools::Itertools;
 use std::borrow::Cow;
 
-/// One collective as a schedule of its own, on the part of the machine along the axes that take part.
+/// Builds the schedule of one collective, on the part of the machine along its axes.
 ///
 /// - `array`: the name of the array and of its dims.
-/// - `method`: what is asked for.
+/// - `method`: the requested method.
 pub fn alone(
     topology: &Topology,
     lowering: Lowering,
@@ -27,7 +27,7 @@ pub fn alone(
     let (collective, from) = (part.collective(collective), part.layout(from, &topology.mesh));
     let to = collective.apply(&from.sharding, &part.topology.mesh)?;
     let tuner = Tuner::new(Cow::Borrowed(&part.topology), lowering);
-    // A gather that stays one operation in the program has no method there, whatever is asked for.
+    // A gather kept as one operation has no method here, whatever is requested.
     let chosen = tuner.choose(&collective, &from, method).or_else(|_| tuner.choose(&collective, &from, None)).ok()?;
     let extents: Vec<u64> = from.dims.iter().map(|dim| dim.size).collect();
     let mut schedule = Schedule::new(part.topology.mesh.clone());
@@ -46,25 +46,25 @@ pub fn alone(
     Some((schedule, part.topology))
 }
 
-/// A way of doing a collective.
+/// A timed method of a collective.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MethodTime {
-    /// The methods of its stages: `balanced_meet_in_middle_ring`, `line + one_hop`.
+    /// Methods of its stages: `balanced_meet_in_middle_ring`, `line + one_hop`.
     pub name: String,
-    /// Its time on the simulated links, nothing else being on them.
+    /// Its simulated time on idle links.
     pub time: Time,
 }
 
-/// The way that is taken, and all others by a single method, the fastest first.
+/// The chosen method, and all others that use a single method, the fastest first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MethodTimes {
-    /// The one asked for, or the fastest.
+    /// The requested one, or the fastest.
     pub chosen: MethodTime,
-    /// Those that are not taken.
+    /// All other methods.
     pub others: Vec<MethodTime>,
 }
 
-/// Tries all methods on a collective; `None` where nothing is sent, or its operations are too many to be tried.
+/// Times all methods for a collective; `None` if nothing is sent, or it has too many operations.
 pub fn method_times(
     collective: &Collective,
     from: &Layout,

@@ -1,8 +1,8 @@
-//! How much of an array goes through several axes in which order, so that no link is busier than it must be.
+//! Shares of the axis orders of a collective over several axes, minimising the load of the busiest link.
 //!
-//! Each part of the array gathers the axes in one order; a stage over an axis of n devices brings n - 1 blocks to each, and each
-//! block is what the stages before have gathered. The shares of the axis orders are the solution of a small linear
-//! program, found exactly: the best of its corners.
+//! Each part of the array gathers the axes in one order. A stage over an axis of n devices sends n - 1 blocks to each
+//! device, and a block contains everything that earlier stages have gathered. The shares are the optimum of a small
+//! linear program, found exactly by enumerating its corners.
 
 use crate::mesh::{Axes, Wiring};
 use crate::schedule::methods::AxisOrder;
@@ -13,7 +13,7 @@ use itertools::Itertools;
 /// With more axes only the rotations of their order are tried.
 const MOST_AXES_PERMUTED: usize = 3;
 
-/// The axis orders with a share, for a gather over these axes.
+/// The axis orders with their shares, for a gather over these axes.
 pub(super) fn axis_orders(topology: &Topology, axes: &[Axes]) -> Vec<AxisOrder> {
     let orders: Vec<Vec<usize>> = if axes.len() <= MOST_AXES_PERMUTED {
         (0..axes.len()).permutations(axes.len()).collect()
@@ -26,24 +26,25 @@ pub(super) fn axis_orders(topology: &Topology, axes: &[Axes]) -> Vec<AxisOrder> 
     shares.into_iter().map(axis_order).collect()
 }
 
-/// Equal axis orders, each axis first in one of them: for an exchange, which carries as much along an axis in any order.
+/// Equal shares of the rotations: for an exchange, whose load along an axis is the same in any order.
 pub(super) fn turns(axes: usize) -> Vec<AxisOrder> {
     let order = |first: usize| (0..axes).map(|step| (first + step) % axes).collect();
     (0..axes).map(|first| AxisOrder { order: order(first), weight: 1 }).collect()
 }
 
-/// How long the busiest link of each axis is busy if all goes in this order, up to a common factor.
+/// Busy time of the busiest link of each axis if everything goes in this order, up to a common factor.
 fn loads(topology: &Topology, axes: &[Axes], order: &[usize]) -> Vec<i128> {
     let mut loads = vec![0; axes.len()];
     let mut block = 1;
     for stage in order {
         let (links, n) = (topology.links(axes[*stage]), i128::from(axes[*stage].group_size(&topology.mesh)));
-        // Both ways round a ring share the blocks; into the end of a line, and out of a switch, all come one way.
+        // On a ring, both directions share the blocks. At the end of a line, and at a switch port, all blocks use one
+        // direction.
         let ways = match links.wiring {
             Wiring::Ring => 1,
             Wiring::Line | Wiring::Switch => 2,
         };
-        // Groups that lie inside each other share their links.
+        // Interleaved groups share their links.
         let groups = i128::from(links.apart);
         loads[*stage] = ways * (n - 1) * block * groups * ticks(topology, links.one_way);
         block *= n;
@@ -51,14 +52,14 @@ fn loads(topology: &Topology, axes: &[Axes], order: &[usize]) -> Vec<i128> {
     loads
 }
 
-/// The time of a byte, relative to the fastest axis where that divides.
+/// Time of a byte, relative to the fastest axis if that divides.
 fn ticks(topology: &Topology, rate: Rate) -> i128 {
     let ticks = |rate| i128::try_from(topology.scale.at_rate(1, rate).ticks()).unwrap_or(i128::MAX);
     let common = topology.axes.iter().map(|links| ticks(links.one_way)).reduce(gcd).unwrap_or(1);
     ticks(rate) / common.max(1)
 }
 
-/// The corner with the least load of the busiest axis: axis orders with their weights, of equal loads the fewest.
+/// The corner with the lowest load of the busiest axis: axis orders with weights, as few as possible.
 fn least(loads: &[Vec<i128>], axes: usize) -> Option<Vec<(usize, u64)>> {
     let mut best: Option<Corner> = None;
     for count in 1..=axes {
@@ -74,18 +75,18 @@ fn least(loads: &[Vec<i128>], axes: usize) -> Option<Vec<(usize, u64)>> {
     best.map(|corner| corner.weights)
 }
 
-/// A corner of the linear program: shares whose loads are equal on some axes and not above on the others.
+/// A corner of the linear program: shares with equal loads on some axes and no higher loads on the others.
 struct Corner {
     weights: Vec<(usize, u64)>,
-    /// The load times `scale`.
+    /// The load, multiplied by `scale`.
     load: i128,
     scale: i128,
 }
 
 impl Corner {
-    /// `None` where there is no such corner, or its numbers are beyond counting.
+    /// `None` if there is no such corner, or its numbers overflow.
     fn new(loads: &[Vec<i128>], axis_orders: &[usize], tight: &[usize], axes: usize) -> Option<Corner> {
-        // Unknown are the shares and the load: equal loads on the tight axes, and shares that sum to 1.
+        // The unknowns are the shares and the load: equal loads on the tight axes, and shares that sum to 1.
         let mut matrix: Vec<Vec<i128>> = Vec::new();
         for axis in tight {
             let shares = axis_orders.iter().map(|axis_order| loads[*axis_order][*axis]);
@@ -93,7 +94,7 @@ impl Corner {
         }
         matrix.push(axis_orders.iter().map(|_| 1).chain([0]).collect());
         let scale = determinant(&matrix)?;
-        // Cramer's rule: the right side is 0 but for the last row, where it is 1.
+        // Cramer's rule: the right-hand side is 1 in the last row and 0 elsewhere.
         let unknown = |column: usize| -> Option<i128> {
             let mut replaced = matrix.clone();
             let last = replaced.len() - 1;
@@ -129,9 +130,9 @@ impl Corner {
     }
 }
 
-/// `None` beyond 128 bits.
+/// `None` if the result exceeds 128 bits.
 fn determinant(matrix: &[Vec<i128>]) -> Option<i128> {
-    // Bareiss: fractions never appear, each division is exact.
+    // Bareiss algorithm: all divisions are exact, so no fractions appear.
     let mut rows = matrix.to_vec();
     let (mut sign, mut previous) = (1, 1);
     for step in 0..rows.len() {
@@ -185,7 +186,7 @@ mod tests {
         assert_eq!(weights(&[2, 8], Wiring::Ring), [(vec![0, 1], 3), (vec![1, 0], 4)]);
     }
 
-    /// The loads of all axes are equal, and with them the sum of what arrives is all there is: (N - 1) / 2k.
+    /// The loads of all axes are equal, and their sum is all that arrives: (N - 1) / 2k.
     #[test]
     fn all_links_of_a_torus_are_equally_busy() {
         for sizes in [vec![16, 20, 28], vec![4, 4, 4], vec![3, 5, 7], vec![3, 4, 5, 6]] {

@@ -1,5 +1,5 @@
-//! The ways in which a collective can be done: along one run by each method that it has, over several stage after stage,
-//! on all at once, or along trees that are made for the links there are.
+//! Candidate recipes of a collective: each method along one run, stage by stage over several runs, all axes at once, or
+//! packed trees.
 
 use super::axis_orders::{axis_orders, turns};
 use super::problem::Problem;
@@ -13,29 +13,29 @@ use crate::schedule::methods::{self, Borrowed, Destination, Multiport, Quad};
 use crate::topology::Topology;
 use std::collections::BTreeSet;
 
-/// More chunks of all axes at once are not tried.
+/// Most chunks for several axes at once.
 const MOST_CHUNKS: u64 = 64;
 
-/// More devices do not send each other messages of their own over several axes.
+/// Most devices for direct messages over several axes.
 const MOST_AT_ONCE: u64 = 64;
 
-/// Chunks along a tree add many operations, so they must save at least 1/128 of the time.
+/// Chunks along trees add many operations, so they must save at least 1/128 of the time.
 const LEAST_SAVING: u128 = 128;
 
-/// Chunks over all axes at once add few operations, so saving 1/512 of the time is enough.
+/// Chunks over several axes add few operations, so they must save at least 1/512 of the time.
 const LEAST_SAVING_AT_ONCE: u128 = 512;
 
-/// One way of doing a collective, in any of several numbers of chunks.
+/// A candidate, with possible numbers of chunks.
 pub(super) struct Candidate<'c> {
     build: Box<dyn Fn(u64) -> Vec<Stage> + 'c>,
-    /// The numbers of chunks that are possible, in order; one at least.
+    /// The possible numbers of chunks in ascending order; at least one.
     pub(super) counts: Vec<u64>,
-    /// More chunks are taken only if they save at least 1/`least_saving` of the time.
+    /// More chunks must save at least 1/`least_saving` of the time.
     pub(super) least_saving: u128,
 }
 
 impl<'c> Candidate<'c> {
-    /// Not in chunks.
+    /// A candidate without chunks.
     pub(super) fn once(stages: Vec<Stage>) -> Candidate<'c> {
         Candidate { build: Box::new(move |_| stages.clone()), counts: vec![1], least_saving: LEAST_SAVING }
     }
@@ -50,7 +50,7 @@ impl<'c> Candidate<'c> {
     }
 }
 
-/// Whether libraries have a method for it that does not depend on the machine's links.
+/// Whether libraries have a method for it that is independent of the machine's links.
 fn in_libraries(kind: CollectiveKind) -> bool {
     match kind {
         CollectiveKind::AllGather
@@ -65,7 +65,7 @@ fn in_libraries(kind: CollectiveKind) -> bool {
     }
 }
 
-/// The methods that the library of the machine has for a collective along a run; none where all are chosen from.
+/// The methods of the machine's library for a collective along a run; empty for all methods.
 fn library(topology: &Topology, kind: CollectiveKind, run: Axes) -> Vec<Method> {
     let (Some(axis), true) = (run.last(), in_libraries(kind)) else { return Vec::new() };
     let (wiring, size) = (topology.links(run).wiring, run.group_size(&topology.mesh));
@@ -73,14 +73,14 @@ fn library(topology: &Topology, kind: CollectiveKind, run: Axes) -> Vec<Method> 
     let own = &topology.network(topology.mesh.physical(axis)).methods;
     let takes = |method: &Method| usual.contains(method) || methods::takes(*method, kind, wiring, size);
     match own.iter().copied().filter(takes).collect::<Vec<_>>() {
-        // Two devices have one way, whatever it is called.
+        // On two devices, all methods of a library are equal, so one is sufficient.
         own if !own.is_empty() && size == 2 => usual.into_iter().take(1).collect(),
         own => own,
     }
 }
 
 impl Tuner<'_> {
-    /// All that is worth a try, the simplest first.
+    /// All candidates, the simplest first.
     pub(super) fn candidates<'p>(&self, problem: &'p Problem) -> Result<Vec<Candidate<'p>>, Flaw> {
         let runs = problem.runs(&self.topology.mesh);
         let asked = problem.asked.filter(|method| method.family() == Family::Several);
@@ -96,7 +96,7 @@ impl Tuner<'_> {
             [(run, dim)] => self.along(problem, *run, *dim)?,
             _ => vec![Candidate::once(self.staged(problem)?)],
         };
-        // A library has its methods along one axis, and sends directly over any.
+        // Libraries have methods along one axis, and direct messages over any number of axes.
         let library = runs.iter().flat_map(|(run, _)| library(&self.topology, problem.kind, *run)).collect::<Vec<_>>();
         if problem.asked.is_none() && !runs.is_empty() {
             all.extend(self.over_axes(problem, Method::SwitchSum, &runs));
@@ -118,7 +118,7 @@ impl Tuner<'_> {
         Ok(all)
     }
 
-    /// With gathers that stay one operation; `None` if there is nothing to gather.
+    /// The candidate with gathers kept as one operation; `None` without gathers.
     fn kept(&self, problem: &Problem) -> Result<Option<Vec<Stage>>, Flaw> {
         let gathers = || problem.on().map(|(dim, axes)| Stage::KeptGather { axes, dim });
         Ok(match problem.kind {
@@ -131,13 +131,13 @@ impl Tuner<'_> {
         })
     }
 
-    /// By each method along one run.
+    /// One candidate per method along one run.
     fn along<'p>(&self, problem: &'p Problem, run: Axes, dim: usize) -> Result<Vec<Candidate<'p>>, Flaw> {
         let (topology, kind) = (self.topology.as_ref(), problem.kind);
         let (wiring, size) = (topology.links(run).wiring, run.group_size(&topology.mesh));
         let axis = || run.names(&topology.mesh);
         let mut candidates = methods::candidates(kind, wiring, size);
-        // What a group has together may be too much for each device to send all it has to all others.
+        // The total data of a group may be too large for direct messages from all to all.
         let elements = problem.extents.iter().fold(size, |all, extent| all.saturating_mul(*extent));
         let bytes = elements.saturating_mul(problem.dtype.size());
         if kind != CollectiveKind::Broadcast && topology.hardware.broadcast_limit.is_some_and(|limit| bytes > limit.0) {
@@ -189,11 +189,11 @@ impl Tuner<'_> {
         Ok(candidates.into_iter().map(candidate).collect())
     }
 
-    /// Run after run: of a sum a scatter and a gather, where that can be.
+    /// Stage by stage over the runs; for a sum a scatter and a gather, if possible.
     fn staged(&self, problem: &Problem) -> Result<Vec<Stage>, Flaw> {
         let mesh = &self.topology.mesh;
         match problem.kind {
-            // Minor run first: then each stage concatenates what lies side by side.
+            // The minor run first: each stage then concatenates adjacent blocks.
             CollectiveKind::AllGather => self.one_by_one(problem, problem.runs_minor_first(mesh)),
             CollectiveKind::ReduceScatter | CollectiveKind::Broadcast => self.one_by_one(problem, problem.runs(mesh)),
             CollectiveKind::AllReduce if self.scatters(problem, &problem.runs(mesh)) => {
@@ -208,12 +208,12 @@ impl Tuner<'_> {
         }
     }
 
-    /// A whole sum over each axis: where hops take the time, these are as few as can be.
+    /// A whole sum over each axis, which minimises hops.
     fn in_turn(&self, problem: &Problem) -> Result<Vec<Stage>, Flaw> {
         self.one_by_one(problem, problem.runs(&self.topology.mesh))
     }
 
-    /// Each run by what is best for it.
+    /// Each run by its best method.
     fn one_by_one(&self, problem: &Problem, runs: Vec<(Axes, usize)>) -> Result<Vec<Stage>, Flaw> {
         let (kind, mesh) = (problem.kind, &self.topology.mesh);
         let mut extents = problem.extents.clone();
@@ -230,7 +230,7 @@ impl Tuner<'_> {
         Ok(stages)
     }
 
-    /// Each run by the method that is best for it, the minor one first.
+    /// Each run by its best method, the minor one first.
     fn exchanged(&self, problem: &Problem) -> Result<Vec<Stage>, Flaw> {
         let mut stages = Vec::new();
         for (dim, axes) in problem.on() {
@@ -249,8 +249,7 @@ impl Tuner<'_> {
         Ok(stages)
     }
 
-    /// Every block on its own way: fewer bytes than axis after axis, but a message for each two devices. In turns or at once
-    /// the axes are as fast, so only bytes are a reason to try it.
+    /// Direct messages: fewer bytes than axis by axis, but one message per pair of devices. Useful for bandwidth only.
     fn exchanged_at_once<'p>(&self, problem: &Problem, runs: &[(Axes, usize)]) -> Option<Candidate<'p>> {
         let to = problem.to.filter(|_| runs.len() > 1 && self.objective == Objective::Bytes)?;
         let (from, axes) = problem.on().next()?;
@@ -258,7 +257,7 @@ impl Tuner<'_> {
         few.then(|| Candidate::once(vec![Stage::AllToAllAtOnce { axes, from, to }]))
     }
 
-    /// Most of a sum evenly by what is asked for, the few rows that are left over as they are fastest.
+    /// A sum split into an evenly scattered part with the requested method, and a few remaining rows.
     pub(super) fn split(&self, problem: &Problem, cut: CutAt) -> Result<Vec<Stage>, Flaw> {
         let part = |length: u64, asked: Option<Method>| {
             let mut part = Problem { asked, ..problem.clone() };
@@ -271,12 +270,12 @@ impl Tuner<'_> {
         Ok(vec![Stage::Split { dim: cut.dim, at: cut.even, even, rest }])
     }
 
-    /// Whether a sum can be scattered along its dim, and there is more than one stage to it.
+    /// Whether a sum can be scattered along its dim in more than one stage.
     fn scatters(&self, problem: &Problem, runs: &[(Axes, usize)]) -> bool {
         problem.kind == CollectiveKind::AllReduce && runs.len() > 1 && problem.divides(&self.topology.mesh)
     }
 
-    /// All axes by one method for several; `None` where it does not apply.
+    /// A method for all axes at once; `None` if it does not apply.
     fn over_axes<'p>(&self, problem: &'p Problem, method: Method, runs: &[(Axes, usize)]) -> Option<Candidate<'p>> {
         match (method, problem.kind) {
             (Method::Multiport, CollectiveKind::Broadcast) => self.broadcast_at_once(problem, runs),
@@ -290,7 +289,7 @@ impl Tuner<'_> {
         }
     }
 
-    /// One sum in the switch that joins all runs, if it adds such elements.
+    /// One in-switch sum over all runs, if their switch adds these elements.
     fn switch_sum<'p>(&self, problem: &Problem, runs: &[(Axes, usize)]) -> Option<Candidate<'p>> {
         let run: Axes = axes_of(runs).into_iter().flat_map(|axes| axes.iter().collect::<Vec<_>>()).collect();
         self.topology.switch_sum(run.iter(), problem.dtype).filter(|_| problem.in_switch)?;
@@ -310,7 +309,7 @@ impl Tuner<'_> {
         Some(Candidate::new(stage, (1..=MOST_CHUNKS).collect(), LEAST_SAVING_AT_ONCE))
     }
 
-    /// One axis of several at once, by the method that keeps all links equally busy.
+    /// One of several axes for the multiport method.
     fn stage(&self, kind: CollectiveKind, run: Axes, dim: usize) -> methods::Stage {
         let method = match (self.topology.links(run).wiring, kind) {
             (Wiring::Ring, CollectiveKind::AllToAll) => Method::DirectHalves,
@@ -322,7 +321,7 @@ impl Tuner<'_> {
         methods::Stage { axes: run, dim, method }
     }
 
-    /// A broadcast on all runs at once, where trees are not too deep to be proven.
+    /// A broadcast on all runs at once, if the trees are shallow enough to prove.
     fn broadcast_at_once<'p>(&self, problem: &'p Problem, runs: &[(Axes, usize)]) -> Option<Candidate<'p>> {
         let topology = self.topology.as_ref();
         let size = |run: Axes| run.group_size(&topology.mesh);
@@ -332,7 +331,7 @@ impl Tuner<'_> {
             return None;
         }
         let switches = runs.iter().map(|(run, _)| *run).filter(|run| wiring(*run) == Wiring::Switch);
-        // Devices of a node are those on the fastest switch.
+        // The devices of a node are those on the fastest switch.
         let node = switches.max_by_key(|run| topology.links(*run).one_way);
         let outer = runs.iter().map(|(run, _)| *run).filter(|run| Some(*run) != node);
         let runs: Vec<(Axes, bool)> = outer.map(|run| (run, wiring(run) == Wiring::Ring)).collect();
@@ -340,7 +339,7 @@ impl Tuner<'_> {
         Some(Candidate::new(stage, self.tree_chunks(problem), LEAST_SAVING))
     }
 
-    /// A broadcast that is scattered over all runs at once, on the first dim that can be cut for all of them, and gathered.
+    /// A broadcast as a scatter over all runs at once, on the first dim that divides, and a gather.
     fn scattered<'p>(&self, problem: &'p Problem, runs: &[(Axes, usize)]) -> Option<Candidate<'p>> {
         if problem.kind != CollectiveKind::Broadcast || runs.len() < 2 {
             return None;
@@ -358,8 +357,8 @@ impl Tuner<'_> {
         if self.fewest_operations { vec![1] } else { divisors(&problem.extents) }
     }
 
-    /// A gather along one run with the help of one that holds copies. It is not tried unasked: what runs a plan in JAX or
-    /// NCCL has no such gather, and the axis may be busy with another collective.
+    /// A gather that uses a run of replicas. On request only: JAX and NCCL have no such gather, and another
+    /// collective may use the axis.
     fn borrowed<'p>(&self, problem: &Problem, runs: &[(Axes, usize)]) -> Option<Candidate<'p>> {
         let [(run, dim)] = *runs else { return None };
         let both = idle::borrowed(&self.topology, run, problem.idle?)?;
@@ -369,8 +368,7 @@ impl Tuner<'_> {
         Some(Candidate::new(stage, counts, LEAST_SAVING_AT_ONCE))
     }
 
-    /// Around four rings, where there are two whole rings and nothing else. It is not tried unasked: all axes at once keep
-    /// the links as busy in fewer hops.
+    /// Four rings over two whole rings. On request only: all axes at once load the links equally in fewer hops.
     fn quad<'p>(&self, problem: &Problem, runs: &[(Axes, usize)]) -> Option<Candidate<'p>> {
         let [(first, _), (second, _)] = *runs else { return None };
         let is_whole = |run: Axes| {
@@ -388,8 +386,8 @@ impl Tuner<'_> {
         Some(Candidate::once(vec![Stage::Quad { kind: problem.kind, rings }]))
     }
 
-    /// Whether packed trees are tried unasked: where links are degraded, and for sums where the inner links of a line
-    /// would be idle in turns.
+    /// Whether packed trees are candidates: on degraded links, and for sums that would leave inner links of a line
+    /// idle in turn.
     fn packing_pays(&self, problem: &Problem, runs: &[(Axes, usize)]) -> bool {
         let is_line = |(run, _): &(Axes, usize)| self.topology.links(*run).wiring == Wiring::Line;
         let idle_in_turns = problem.kind == CollectiveKind::AllReduce && runs.len() > 1 && runs.iter().any(is_line);
@@ -430,7 +428,7 @@ fn axes_of(runs: &[(Axes, usize)]) -> Vec<Axes> {
     runs.iter().map(|(run, _)| *run).collect()
 }
 
-/// The numbers of chunks up to 2^16 into which some dim divides.
+/// The numbers of chunks up to 2^16 that divide some dim.
 fn divisors(extents: &[u64]) -> Vec<u64> {
     let of = |size: u64| (1..=size.min(1 << 16)).filter(move |divisor| size.is_multiple_of(*divisor));
     let counts: BTreeSet<u64> = extents.iter().flat_map(|extent| of(*extent)).chain([1]).collect();

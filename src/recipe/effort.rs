@@ -1,5 +1,5 @@
-//! What a method takes at least, known before it is built: on very long axes most methods have more operations than can
-//! be proven, and to find that out by building them takes gigabytes.
+//! Lower bounds on the operations of a method, computed before it is built: on very long axes most methods have too
+//! many operations to prove, and building them would take gigabytes.
 
 use super::trial::MOST_WORK;
 use crate::collective::CollectiveKind;
@@ -7,19 +7,19 @@ use crate::mesh::{Axes, Wiring};
 use crate::method::{Family, Method};
 use crate::topology::Topology;
 
-/// The most operations of one stage, also where one device stands for all.
+/// Most operations of one stage, even with symmetry.
 const MOST_OPERATIONS: u64 = 1 << 19;
 
-/// Whether a stage by this method is more than can be proven on the whole mesh.
+/// Whether a stage with this method is too large to prove on the whole mesh.
 pub(super) fn is_too_large(topology: &Topology, kind: CollectiveKind, run: Axes, method: Method) -> bool {
     let n = run.group_size(&topology.mesh);
     let operations = match (method.family(), kind) {
-        // A few operations for each level of a tree.
+        // A few operations per level of a tree.
         (Family::Trees(_), _) | (_, CollectiveKind::Broadcast) => u64::from(n.ilog2()),
-        // A result of n blocks, or a sum of n terms, has as many operands.
+        // A result of n blocks, or a sum of n terms, has n operands.
         _ => n - 1,
     };
-    // No tree looks the same from every device.
+    // Trees are not symmetric over devices.
     let rooted = matches!(method.family(), Family::Trees(_)) || kind == CollectiveKind::Broadcast;
     let followed = topology.mesh.axis_ids().fold(1u64, |followed, axis| {
         let size = topology.mesh.size(axis);
@@ -33,7 +33,7 @@ pub(super) fn is_too_large(topology: &Topology, kind: CollectiveKind, run: Axes,
     operations > MOST_OPERATIONS || operations.saturating_mul(followed) > MOST_WORK as u64
 }
 
-/// Whether values that go down trees over so many devices, this many links deep, are more than can be proven.
+/// Whether trees over this number of devices, with this depth, are too large to prove.
 pub(super) fn is_too_deep(devices: u64, depth: u64) -> bool {
     devices.saturating_mul(depth) > MOST_WORK as u64
 }

@@ -1,4 +1,4 @@
-//! A gather that borrows the links of an axis that holds copies: which axis, and how much goes along it.
+//! The idle axis of a gather, and the share of the data that is sent along it.
 
 use crate::collective::CollectiveKind;
 use crate::layout::Sharding;
@@ -6,19 +6,19 @@ use crate::mesh::{Axes, AxisId, Mesh, Wiring};
 use crate::schedule::methods::{self, Borrowed};
 use crate::topology::Topology;
 
-/// The runs of axes along which all devices hold the same.
+/// The runs of axes along which the array is replicated.
 pub(crate) fn idle_runs(mesh: &Mesh, sharding: &Sharding) -> Vec<Axes> {
     let busy = |axis: AxisId| sharding.open.contains(axis) || sharding.dims.iter().any(|axes| axes.contains(axis));
     let idle: Axes = mesh.axis_ids().filter(|axis| mesh.size(*axis) > 1 && !busy(*axis)).collect();
     mesh.runs(idle)
 }
 
-/// The run of axes that holds copies and has the fastest links, if there is one.
+/// The run of replicas with the fastest links, if any.
 pub(super) fn fastest(topology: &Topology, sharding: &Sharding) -> Option<Axes> {
     idle_runs(&topology.mesh, sharding).into_iter().rev().max_by_key(|run| into(topology, *run))
 }
 
-/// With as much along the idle run as makes both equally busy; in one chunk.
+/// The share that balances both runs; in one chunk.
 pub(super) fn borrowed(topology: &Topology, run: Axes, idle: Axes) -> Option<Borrowed> {
     let usual = |run: Axes| {
         let (wiring, size) = (topology.links(run).wiring, run.group_size(&topology.mesh));
@@ -29,7 +29,7 @@ pub(super) fn borrowed(topology: &Topology, run: Axes, idle: Axes) -> Option<Bor
     Some(Borrowed { run: (run, usual(run)?), idle: (idle, usual(idle)?), share, chunks: 1 })
 }
 
-/// Bytes a second into a device along a run, if all devices of a node use it.
+/// Bytes per second into a device along a run, if all devices of a node use it.
 pub(super) fn into(topology: &Topology, run: impl Into<Axes>) -> u64 {
     let run = run.into();
     let links = topology.links(run);

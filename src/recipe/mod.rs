@@ -1,7 +1,7 @@
-//! How one collective becomes operations: every choice made, and nothing left to decide.
+//! Recipes: how a collective is lowered to operations.
 //!
-//! A [`Recipe`] is made once, by a [`Tuner`], which tries the candidates on the clock. Whoever prices the
-//! collective takes the figures of its recipe, and lowering only emits it.
+//! A [`Recipe`] is created once by a [`Tuner`], which times the candidates on the clock. Costs are taken from the recipe,
+//! and lowering emits it.
 
 mod alone;
 mod axis_orders;
@@ -29,58 +29,57 @@ use crate::operator::Operator;
 use crate::schedule::methods::{self, Borrowed, Destination, Method, Multiport, Packed, Quad, Routed};
 use crate::schedule::{Builder, CoordMap, Cut, OpId};
 
-/// What the best is.
+/// The objective of the tuner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Objective {
-    /// Time; received bytes break ties.
+    /// Time; ties are broken by received bytes.
     Time,
-    /// The bytes that a device receives, of the one that receives most; what is computed, and of recipes their time,
-    /// breaks ties.
+    /// Bytes received by the device that receives the most; ties are broken by compute, and for recipes by time.
     Bytes,
 }
 
-/// How collectives become operations.
+/// Options of lowering.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lowering {
-    /// Leave an AllGather one operation.
+    /// Keep each AllGather as one operation.
     pub keep_all_gather: bool,
-    /// Copies of a sum of floats are equal to the last bit: every device adds in the same order.
+    /// Make replicas of floating-point sums bitwise equal: every device adds in the same order.
     pub bitwise: bool,
 }
 
-/// One collective, stage after stage.
+/// A lowered collective, stage by stage.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recipe {
-    /// By which values of an open sum are combined.
+    /// The operator of the open sum.
     pub operator: Operator,
-    /// Whether copies of a sum of floats are to be equal to the last bit.
+    /// Whether replicas of floating-point sums must be bitwise equal.
     pub equal_copies: bool,
-    /// What is done one after the other.
+    /// The stages in order.
     pub stages: Vec<Stage>,
 }
 
 /// A stage of a collective.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// Every element by itself: what stands before or after a combination.
+    /// An elementwise function before or after a combination.
     Map(Function),
-    /// Shards are concatenated along one run.
+    /// A gather along one run.
     AllGather {
         /// The run.
         run: Axes,
-        /// The dim on which it is.
+        /// The gathered dim.
         dim: usize,
         /// The method.
         method: Method,
     },
-    /// The same as one operation.
+    /// A gather that is kept as one operation.
     KeptGather {
-        /// All axes of the dim that are gathered.
+        /// All gathered axes of the dim.
         axes: Axes,
-        /// The dim on which they are.
+        /// The gathered dim.
         dim: usize,
     },
-    /// Values are combined along one run, and each device keeps its block.
+    /// A reduce-scatter along one run.
     ReduceScatter {
         /// The run.
         run: Axes,
@@ -89,65 +88,65 @@ pub enum Stage {
         /// The method.
         method: Method,
     },
-    /// Values are combined along one run.
+    /// An all-reduce along one run.
     AllReduce {
         /// The run.
         run: Axes,
         /// The method.
         method: Method,
-        /// Number of chunks, for methods that pipeline them.
+        /// Number of chunks, for pipelined methods.
         chunks: u64,
     },
-    /// Axes leave one dim for another.
+    /// An exchange along several runs, one after the other.
     AllToAll {
-        /// The runs as they stand before, each with its method.
+        /// The runs in their order before the exchange, each with its method.
         runs: Vec<(Axes, Method)>,
-        /// The dim that they leave.
+        /// The source dim.
         from: usize,
-        /// The dim that receives them, and their order there.
+        /// The target dim and the order of the axes there.
         to: Destination,
     },
-    /// Axes leave one dim for another, all at once.
+    /// A direct exchange over all axes at once.
     AllToAllAtOnce {
-        /// The axes as they stand before.
+        /// The axes in their order before the exchange.
         axes: Axes,
-        /// The dim that they leave.
+        /// The source dim.
         from: usize,
-        /// The dim that receives them, and their order there.
+        /// The target dim and the order of the axes there.
         to: Destination,
     },
-    /// The first device along one run gives what it has to the others.
+    /// A broadcast along one run.
     Broadcast {
         /// The run.
         run: Axes,
-        /// How it is wired.
+        /// Its wiring.
         wiring: Wiring,
         /// The method.
         method: Method,
-        /// Number of chunks, for methods that pipeline them.
+        /// Number of chunks, for pipelined methods.
         chunks: u64,
     },
-    /// All axes of a gather, a reduction or an exchange at once.
+    /// A gather, a reduction or an exchange over all axes at once.
     Multiport {
         /// The collective.
         kind: CollectiveKind,
         /// Stages, axis orders and chunks.
         all: Multiport,
-        /// Destination of an exchange; none for other collectives.
+        /// Target of an exchange; `None` for other collectives.
         to: Option<Destination>,
     },
-    /// Around the rings through all devices of two axes.
+    /// A collective along the Hamiltonian cycles of two axes.
     Quad {
-        /// A gather or a reduction.
+        /// The kind: a gather or a reduction.
         kind: CollectiveKind,
-        /// The two axes and the cycles through them.
+        /// The axes and the cycles.
         rings: Quad,
     },
-    /// A gather along one run and one that holds copies.
+    /// A gather along one run and a run of replicas.
     Borrowed {
-        /// Both runs, their methods and the share of the borrowed one.
+        /// Both runs, their methods, and the share of the idle one.
         both: Borrowed,
-        /// The dim that is gathered.
+        /// The gathered dim.
         dim: usize,
     },
     /// A gather or a reduction along packed trees.
@@ -157,52 +156,52 @@ pub enum Stage {
         /// The trees, with their axes and chunks.
         trees: Packed,
     },
-    /// A broadcast down packed trees.
+    /// A broadcast along packed trees.
     BroadcastPacked {
         /// All axes.
         axes: Axes,
-        /// The parent of each device, and the weight of the tree.
+        /// The trees, as parents of each device, with weights.
         trees: Vec<(Vec<Option<usize>>, u64)>,
-        /// How many chunks.
+        /// Number of chunks.
         chunks: u64,
     },
     /// A broadcast along several runs at once.
     BroadcastAtOnce {
-        /// The runs, and which of them are rings; where devices share a node, those between nodes.
+        /// The runs, with a flag for rings; with nodes, those between nodes.
         runs: Vec<(Axes, bool)>,
         /// The run within a node.
         node: Option<Axes>,
-        /// How many chunks.
+        /// Number of chunks.
         chunks: u64,
     },
-    /// A combination in two parts: what can be scattered evenly, and what is left over.
+    /// A sum in two parts: an evenly scattered one, and the remaining rows.
     Split {
-        /// The dim that is cut.
+        /// The split dim.
         dim: usize,
-        /// So much of it is even.
+        /// Size of the even part.
         at: u64,
-        /// Of the even part.
+        /// Stages of the even part.
         even: Vec<Stage>,
-        /// Of the rest.
+        /// Stages of the rest.
         rest: Vec<Stage>,
     },
-    /// Each piece goes along a tree of its own.
+    /// A routed move: each piece along its own tree.
     Routed(Routed),
-    /// Whole shards change places.
+    /// A permutation of whole shards.
     Permute {
-        /// The axes that span a group.
+        /// The axes of a group.
         axes: Vec<AxisId>,
-        /// From which rank each rank receives.
+        /// The source of each rank.
         sources: Vec<Option<u32>>,
     },
-    /// The first devices along these axes keep what they have, the others get zeros.
+    /// Keeps the blocks of the first devices along the axes, with zeros on the others.
     Mask {
         /// The axes.
         axes: Vec<AxisId>,
     },
-    /// Each device keeps its block.
+    /// Keeps the own part of the block.
     Slice {
-        /// The axes that the dim gets.
+        /// The new axes of the dim.
         axes: Vec<AxisId>,
         /// The dim.
         dim: usize,
@@ -210,12 +209,12 @@ pub enum Stage {
 }
 
 impl Recipe {
-    /// Adds the operations that turn a value into the result.
+    /// Emits the operations that turn a value into the result.
     pub fn emit(&self, builder: &mut Builder<'_>, value: OpId) -> OpId {
         emit(&self.stages, self.operator, &mut builder.with_equal_copies(self.equal_copies), value)
     }
 
-    /// The axes that its stages may borrow since they hold copies, and perhaps others that take part.
+    /// The axes of replicas that its stages may use, and possibly other axes that take part.
     pub fn borrowed(&self) -> AxisSet {
         let of = |stage: &Stage| match stage {
             Stage::Borrowed { both, .. } => both.idle.0.set(),
@@ -225,7 +224,7 @@ impl Recipe {
         self.stages.iter().map(of).fold(AxisSet::NONE, AxisSet::union)
     }
 
-    /// The same where axes have other numbers.
+    /// The recipe with renumbered axes.
     pub fn renumbered(&self, axis: &dyn Fn(AxisId) -> AxisId) -> Recipe {
         Recipe { stages: renumbered(&self.stages, axis), ..*self }
     }

@@ -1,4 +1,4 @@
-//! Trees for a collective on the links that there are.
+//! Packed trees for a collective on the available links.
 
 use super::problem::Problem;
 use crate::collective::CollectiveKind;
@@ -8,16 +8,16 @@ use crate::topology::{self, LinkSide, Topology};
 use crate::units::gcd;
 use std::collections::BTreeMap;
 
-/// Trees are not looked for on more devices.
+/// Most devices for tree packing.
 const MOST_DEVICES: u64 = 64;
 
-/// More chunks are not tried.
+/// Most chunks.
 pub(super) const MOST_CHUNKS: u64 = 1 << 12;
 
 /// The trees of a collective over these axes.
 ///
-/// `None` where there are too many devices, where devices are not linked to their neighbours alone, or where the links
-/// within a group do not join it.
+/// `None` if there are too many devices, devices are linked to others than their neighbours, or the links within a
+/// group do not connect it.
 pub(super) fn trees(topology: &Topology, kind: CollectiveKind, axes: Axes) -> Option<Vec<Branching>> {
     let nodes = axes.group_size(&topology.mesh);
     if !(2..=MOST_DEVICES).contains(&nodes) {
@@ -39,7 +39,7 @@ pub(super) fn trees(topology: &Topology, kind: CollectiveKind, axes: Axes) -> Op
     Some(trees)
 }
 
-/// The trees of a broadcast from the first device of each group, with their weights; devices are numbered by rank.
+/// The trees of a broadcast from the first device of each group, with weights; devices are numbered by rank.
 pub(super) fn from_first(topology: &Topology, axes: Axes) -> Option<Vec<(Vec<Option<usize>>, u64)>> {
     if !(2..=MOST_DEVICES).contains(&axes.group_size(&topology.mesh)) {
         return None;
@@ -48,14 +48,14 @@ pub(super) fn from_first(topology: &Topology, axes: Axes) -> Option<Vec<(Vec<Opt
     Some(trees.into_iter().map(|tree| (tree.parents, tree.weight)).collect())
 }
 
-/// The dim that is cut into chunks: how long it is.
+/// Length of the dim that is split into chunks.
 pub(super) fn longest(mesh: &Mesh, problem: &Problem) -> u64 {
     let scattered = problem.kind == CollectiveKind::ReduceScatter;
     let parts = |dim: usize| problem.dims.get(dim).filter(|_| scattered).map_or(1, |axes| axes.group_size(mesh));
     problem.extents.iter().enumerate().map(|(dim, extent)| extent / parts(dim)).max().unwrap_or(1)
 }
 
-/// The links between devices of a group. Where the groups are not alike, all of them do what the weakest links can.
+/// The links between the devices of a group. If groups differ, the weakest links count.
 fn network(topology: &Topology, axes: Axes) -> Option<Network> {
     let (mesh, machine) = (&topology.mesh, &topology.machine);
     let others: AxisSet = mesh.axis_ids().filter(|axis| !axes.contains(*axis)).collect();
@@ -68,7 +68,7 @@ fn network(topology: &Topology, axes: Axes) -> Option<Network> {
         let beside = match side {
             LinkSide::Up => (here + 1) % size,
             LinkSide::Down => (here + size - 1) % size,
-            // Ports are shared by all ways of a device.
+            // Ports are shared by all paths of a device.
             LinkSide::Out | LinkSide::In => return None,
         };
         if topology.is_shared(axis) {

@@ -1,4 +1,4 @@
-//! The part of a machine along the axes that take part in a collective: along all others the same happens side by side.
+//! The submesh of a collective; all other axes repeat it.
 
 use crate::collective::Collective;
 use crate::layout::{Dim, Layout, Sharding};
@@ -6,12 +6,12 @@ use crate::mesh::{Axes, AxisId, AxisSet, Mesh};
 use crate::sim::clock::AxisLoad;
 use crate::topology::Topology;
 
-/// The machine with only some of its axes, and how their ids change. All groups that share its links are in it.
+/// The submachine of some axes, with their new ids. It contains all groups that share its links.
 #[derive(Debug)]
 pub(crate) struct Part {
     pub(crate) topology: Topology,
     kept: Vec<AxisId>,
-    /// The axes of the whole machine that its machine has, in order.
+    /// The axes of the whole machine that it has, in order.
     wired: AxisSet,
 }
 
@@ -22,24 +22,24 @@ impl Part {
         Part { topology: part, kept, wired }
     }
 
-    /// An axis of the whole machine in the part, if it is there.
+    /// The id of an axis in the submachine, if it is included.
     fn known(&self, axis: AxisId) -> Option<AxisId> {
         self.kept.iter().position(|kept| *kept == axis).map(AxisId::new)
     }
 
-    /// An axis of the part in the whole machine.
+    /// The id of an axis of the submachine in the whole machine.
     pub(crate) fn whole(&self, axis: AxisId) -> AxisId {
         self.kept[axis.index()]
     }
 
-    /// What links carry, by axis of the whole machine.
+    /// Loads by axis of the whole machine.
     pub(crate) fn on_whole(&self, mut loads: Vec<AxisLoad>) -> Vec<AxisLoad> {
         let wired: Vec<AxisId> = self.wired.iter().collect();
         loads.iter_mut().for_each(|load| load.axis = wired[load.axis.index()]);
         loads
     }
 
-    /// An axis that takes part.
+    /// Converts an axis that takes part.
     pub(crate) fn axis(&self, axis: AxisId) -> AxisId {
         self.known(axis).expect("axes that take part are kept")
     }
@@ -59,7 +59,7 @@ impl Part {
         part
     }
 
-    /// The array that the axes left out have cut already.
+    /// The array, already sharded by the excluded axes.
     pub(crate) fn layout(&self, layout: &Layout, mesh: &Mesh) -> Layout {
         let sharding = self.sharding(&layout.sharding);
         let local = layout.local_extents(mesh);

@@ -1,17 +1,17 @@
-//! Whole shards that change places: who receives from whom.
+//! Permutations of whole shards.
 
 use crate::layout::Sharding;
 use crate::mesh::{Axes, AxisId, DeviceId, Mesh};
 use itertools::Itertools;
 use std::collections::BTreeMap;
 
-/// The shuffle that turns shards of `from` into shards of `to`: a permutation of each group that the axes span.
+/// The shuffle that turns shards of `from` into shards of `to`: a permutation of each group of the axes.
 ///
-/// Where replicas leave a choice, a device that has its shard already keeps it.
+/// If replicas leave a choice, a device that already holds its shard keeps it.
 pub(crate) fn sources(from: &Sharding, to: &Sharding, axes: &[AxisId], mesh: &Mesh) -> Vec<Option<u32>> {
     let origin = DeviceId(0);
     let members = mesh.group_size(axes.iter().copied());
-    // All other axes stay at 0: in every group the same happens.
+    // The other axes stay at 0, because every group does the same.
     let block = |sharding: &Sharding, rank: u64| -> Vec<u64> {
         let device = mesh.with_rank(origin, axes.iter().copied(), rank);
         sharding.dims.iter().map(|on: &Axes| mesh.rank(device, on.iter())).collect()
@@ -50,7 +50,7 @@ mod tests {
         assert_eq!(sources, [0, 2, 4, 1, 3, 5].map(Some));
     }
 
-    /// I_X to I_Y with replicas: whoever has its shard keeps it.
+    /// I_X to I_Y with replicas: a device that holds its shard keeps it.
     #[test]
     fn replicas_stay_where_they_are() {
         let mesh = Mesh::of(&[("X", 3), ("Y", 3)]);

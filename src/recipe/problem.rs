@@ -1,4 +1,4 @@
-//! What a recipe is looked for: a collective on one block, whatever array it is of and whoever else is on the mesh.
+//! The key of a recipe: a collective on one block, independent of the array and of the rest of the mesh.
 
 use crate::collective::{Collective, CollectiveKind};
 use crate::dtype::DType;
@@ -8,30 +8,30 @@ use crate::method::Method;
 use crate::operator::Operator;
 use crate::schedule::methods::Destination;
 
-/// A collective on a block of a device.
+/// A collective on a block.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Problem {
     pub(super) kind: CollectiveKind,
-    /// The axes on each dim: where a gather finds them, a scatter and an exchange put or find them. A sum over several
-    /// axes is scattered along a dim that divides, if there is one.
+    /// The axes of each dim: the source of a gather, the target of a scatter and an exchange. A sum over several axes is
+    /// scattered along a dim that divides, if there is one.
     pub(super) dims: Vec<Axes>,
-    /// Where an exchange puts them.
+    /// The target of an exchange.
     pub(super) to: Option<Destination>,
-    /// The run of axes that holds copies, whose links a gather borrows, if it is asked to; else none.
+    /// The run of replicas that a gather uses on request.
     pub(super) idle: Option<Axes>,
     pub(super) dtype: DType,
-    /// Of the block before.
+    /// Extents of the operand block.
     pub(super) extents: Vec<u64>,
-    /// The method that is asked for.
+    /// The requested method.
     pub(super) asked: Option<Method>,
-    /// Whether values are combined as switches can: added, or the least or the greatest taken.
+    /// Whether switches support the operator: sum, minimum or maximum.
     pub(super) in_switch: bool,
 }
 
 impl Problem {
-    /// Of a collective on an array of this layout; `None` where there is nothing to choose.
+    /// The problem of a collective on an array with this layout; `None` if there is nothing to choose.
     ///
-    /// - `idle`: the run of axes that a gather borrows, if it is asked to.
+    /// - `idle`: the run of replicas that a gather uses on request.
     pub(super) fn new(
         collective: &Collective,
         from: &Layout,
@@ -69,13 +69,13 @@ impl Problem {
         })
     }
 
-    /// The same over one run, from a block of these extents.
+    /// The problem over one run, for a block of these extents.
     pub(super) fn along(&self, kind: CollectiveKind, run: Axes, dim: usize, extents: &[u64]) -> Problem {
         let to = self.to.map(|to| Destination { order: run, ..to });
         Problem { kind, dims: on_dim(run, dim), to, idle: None, extents: extents.to_vec(), ..*self }
     }
 
-    /// All axes, dim after dim.
+    /// All axes, dim by dim.
     pub(super) fn axes(&self) -> Axes {
         self.dims.iter().fold(Axes::NONE, |all, axes| all.then(*axes))
     }
@@ -85,19 +85,19 @@ impl Problem {
         self.axes().set().union(self.idle.unwrap_or(Axes::NONE).set())
     }
 
-    /// The dims on which there are axes.
+    /// The dims with axes.
     pub(super) fn on(&self) -> impl Iterator<Item = (usize, Axes)> + '_ {
         self.dims.iter().copied().enumerate().filter(|(_, axes)| !axes.is_empty())
     }
 
-    /// The runs of two devices or more, with their dims; major first on each.
+    /// The runs of size two or more, with their dims; major first on each.
     pub(super) fn runs(&self, mesh: &Mesh) -> Vec<(Axes, usize)> {
         let runs = |on: Axes| self.to.map_or_else(|| mesh.runs(on), |to| to.runs(mesh, on));
         let on_dims = self.dims.iter().zip(0..).flat_map(|(on, dim)| runs(*on).into_iter().map(move |run| (run, dim)));
         on_dims.filter(|(run, _)| run.group_size(mesh) > 1).collect()
     }
 
-    /// The same, minor first on each dim.
+    /// The runs, minor first on each dim.
     pub(super) fn runs_minor_first(&self, mesh: &Mesh) -> Vec<(Axes, usize)> {
         let mut runs = self.runs(mesh);
         runs.reverse();
@@ -105,7 +105,7 @@ impl Problem {
         runs
     }
 
-    /// Whether all blocks that are scattered are equal.
+    /// Whether all scattered blocks are equal.
     pub(super) fn divides(&self, mesh: &Mesh) -> bool {
         let scattered = matches!(self.kind, CollectiveKind::AllReduce | CollectiveKind::ReduceScatter);
         let fits = |(dim, axes): (usize, Axes)| {
@@ -115,7 +115,7 @@ impl Problem {
     }
 }
 
-/// These axes on this dim, and none before.
+/// These axes on this dim, and none on the others.
 pub(super) fn on_dim(axes: Axes, dim: usize) -> Vec<Axes> {
     let mut dims = vec![Axes::NONE; dim + 1];
     dims[dim] = axes;

@@ -1,4 +1,4 @@
-//! The ways of a move from any sharding to any other, on the links there are.
+//! Routes of a move between any two shardings.
 
 use super::Stage;
 use super::candidates::Candidate;
@@ -15,27 +15,27 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Ways are not looked for on more devices.
+/// Most devices for routing.
 const MOST_DEVICES: u64 = 64;
 
-/// Nor for more chunks of all cells together.
+/// Most chunks of all cells together.
 const MOST_PIECES: u64 = 1 << 10;
 
-/// More chunks of a cell are not tried.
+/// Most chunks of a cell.
 const MOST_CHUNKS: u64 = 128;
 
 /// Chunks add many operations, so they must save at least 1/64 of the time.
 const LEAST_SAVING: u128 = 64;
 
 impl Tuner<'_> {
-    /// A move in groups that these axes span, in chunks; `None` where there are too many devices or cells, or other groups
-    /// use the same links.
+    /// Routes a move in the groups of these axes, in chunks; `None` if there are too many devices or cells, or other
+    /// groups share the links.
     pub(super) fn routed(&self, from: &Layout, to: &Sharding, group: AxisSet) -> Option<Candidate<'static>> {
         let mesh = &self.topology.mesh;
         if group.group_size(mesh) > MOST_DEVICES {
             return None;
         }
-        // Groups along a part of an axis share links with others.
+        // Groups along a part of an axis share their links with other groups.
         let part = self.part(group);
         if part.topology.mesh.device_count() as u64 != group.group_size(mesh) {
             return None;
@@ -55,7 +55,7 @@ impl Tuner<'_> {
         let bytes = extents.iter().product::<u64>() * from.dtype.size();
         let network = Arc::new(network(&part.topology, bytes)?);
         let wants = wants(&cells);
-        // Whether there are ways does not depend on chunks.
+        // Reachability does not depend on chunks.
         if !network.is_joined() {
             return None;
         }
@@ -76,7 +76,7 @@ impl Tuner<'_> {
     }
 }
 
-/// Who has each cell before a move, and who lacks it then.
+/// The holders of each cell before a move, and the devices that lack it.
 fn wants(cells: &Cells) -> Vec<Want> {
     let want = |number: u64| {
         let cell = cells.cell(number);
@@ -87,10 +87,10 @@ fn wants(cells: &Cells) -> Vec<Want> {
     (0..cells.count()).map(want).collect()
 }
 
-/// The hops between devices, and how long each link is busy with a message; `None` where a time does not fit into 64 bits,
-/// or a link is down.
+/// The hops between devices, and the busy time of each link per message; `None` if a time exceeds 64 bits, or a link is
+/// down.
 ///
-/// - `bytes`: of a message.
+/// - `bytes`: size of a message.
 fn network(topology: &Topology, bytes: u64) -> Option<Network> {
     let mesh = &topology.mesh;
     let mut links: BTreeMap<LinkId, usize> = BTreeMap::new();
@@ -99,7 +99,7 @@ fn network(topology: &Topology, bytes: u64) -> Option<Network> {
     for from in mesh.devices() {
         for to in mesh.devices().filter(|to| *to != from) {
             let Ok(way) = topology.route(from, to, Route::Shortest) else { continue };
-            // Nobody stands between.
+            // Only direct links between devices are used.
             if way.iter().filter(|hop| hop.to.is_some()).count() != 1 {
                 continue;
             }
@@ -122,7 +122,7 @@ fn network(topology: &Topology, bytes: u64) -> Option<Network> {
     Some(Network::new(mesh.device_count(), hops, busy))
 }
 
-/// For how long a link is busy with a message.
+/// Busy time of a link for a message.
 fn time_of(topology: &Topology, link: LinkId, bytes: u64) -> Option<u64> {
     let links = topology.axes[topology.link(link).axis.index()];
     let bandwidth = topology.scale.at_rate(u128::from(bytes), topology.rate(link)?);

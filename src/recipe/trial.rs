@@ -1,4 +1,4 @@
-//! A recipe on the clock, by itself on the axes that take part.
+//! Timing of a recipe on the submesh that takes part.
 
 use crate::dtype::DType;
 use crate::layout::Sharding;
@@ -9,11 +9,10 @@ use crate::span::Span;
 use crate::topology::Topology;
 use crate::units::Time;
 
-/// The most operations and operands, times the devices that are followed, of a schedule that is proven or timed.
+/// Limit of the proof and the clock: operations and operands times followed devices.
 pub const MOST_WORK: usize = 1 << 25;
 
-/// Whether a schedule is more than the proof takes. Along which axes one device stands for all is looked up only where
-/// it matters.
+/// Whether a schedule exceeds the limit of the proof. Symmetry is analysed only if it matters.
 pub fn is_larger_than_proven(schedule: &Schedule) -> bool {
     is_larger(schedule, || verify(schedule).map_or(usize::MAX, proof::followed))
 }
@@ -23,23 +22,23 @@ fn is_larger(schedule: &Schedule, followed: impl FnOnce() -> usize) -> bool {
     is_more(schedule.mesh.device_count()) && is_more(followed())
 }
 
-/// Operations and operands.
+/// Number of operations and operands.
 pub(super) fn work(schedule: &Schedule) -> usize {
     schedule.operations.node_count() + schedule.operations.edge_count()
 }
 
-/// What the clock says of the operations of one collective.
+/// Timing of the operations of one collective.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Trial {
-    /// When the last device has its value.
+    /// Time at which the last device has its value.
     pub(super) time: Time,
-    /// How long the busiest link is busy: in however many chunks, it takes no less.
+    /// Busy time of the busiest link: a lower bound for any number of chunks.
     pub(super) load: Time,
-    /// What the links carry, by axis of the machine that it was tried on.
+    /// Loads of links, by axis of the machine used.
     pub(super) links: Vec<AxisLoad>,
 }
 
-/// A schedule of one array of these local extents, which all devices have.
+/// A schedule of one array of these local extents on all devices.
 pub(super) fn of_block(
     topology: &Topology,
     dtype: DType,
@@ -49,7 +48,7 @@ pub(super) fn of_block(
     of_block_on(topology, dtype, extents, Sharding::replicated(extents.len()), build).0
 }
 
-/// The same on those devices that have something of a sharding that cuts nothing; and the result.
+/// A schedule of one array that is present on some devices only, and its result.
 pub(super) fn of_block_on(
     topology: &Topology,
     dtype: DType,
@@ -72,8 +71,7 @@ pub(super) fn of_block_on(
     (schedule, result)
 }
 
-/// The time of a schedule; `None` if it has too many operations, a message has no way, or it takes the time of the limit
-/// or more.
+/// The time of a schedule; `None` if it has too many operations, a message has no route, or it reaches the time limit.
 pub(super) fn timed(schedule: &Schedule, topology: &Topology, limit: Time) -> Option<Trial> {
     let verified = Verified::emitted(schedule);
     let followed = || {

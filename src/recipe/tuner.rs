@@ -1,4 +1,4 @@
-//! Which recipe: the one whose operations take the least simulated time.
+//! Selection of recipes by simulated time.
 
 use super::candidates::Candidate;
 use super::part::Part;
@@ -31,88 +31,88 @@ use std::sync::Arc;
 /// Why a collective has no recipe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Flaw {
-    /// A stage cannot be done by the method that is asked for.
+    /// The requested method does not support a stage.
     Method {
         /// The method.
         method: Method,
-        /// What the stage does.
+        /// The kind of the stage.
         kind: CollectiveKind,
-        /// Along which axes.
+        /// Its axes.
         axis: String,
-        /// How these are wired.
+        /// Their wiring.
         wiring: Wiring,
-        /// How many devices they have.
+        /// Number of devices.
         size: u64,
-        /// What could be asked for instead.
+        /// Applicable methods.
         candidates: Vec<Method>,
     },
-    /// Every method of a stage has more operations than can be proven.
+    /// Every method of a stage has too many operations to prove.
     TooLarge {
-        /// What the stage does.
+        /// The kind of the stage.
         kind: CollectiveKind,
-        /// Along which axes.
+        /// Its axes.
         axis: String,
-        /// How many devices they have.
+        /// Number of devices.
         size: u64,
     },
 }
 
-/// A recipe, and what its operations by themselves come to.
+/// A recipe with its cost.
 #[derive(Clone, Debug)]
 pub struct Chosen {
-    /// The recipe, with the axes of the machine.
+    /// The recipe, in terms of the machine's axes.
     pub recipe: Recipe,
-    /// The methods of its stages: `balanced_meet_in_middle_ring`, `line + one_hop`.
+    /// Methods of its stages: `balanced_meet_in_middle_ring`, `line + one_hop`.
     pub methods: String,
-    /// Its time on the simulated links, nothing else being on them; `None` if it has too many operations to be tried.
+    /// Simulated time on idle links; `None` if it has too many operations.
     pub time: Option<Time>,
-    /// What it puts on the links of each axis if all devices have the operand; nothing either where it cannot be tried.
+    /// Link loads of each axis if all devices hold the operand; empty if it could not be simulated.
     links: Vec<AxisLoad>,
-    /// Operations and operands.
+    /// Number of operations and operands.
     pub work: usize,
 }
 
-/// Finds the recipes of collectives on one machine, and remembers them.
+/// Finds and caches the recipes of collectives on one machine.
 #[derive(Debug)]
 pub struct Tuner<'a> {
     pub(super) topology: Cow<'a, Topology>,
     pub(super) lowering: Lowering,
-    /// Whether neither several axes at once nor chunks are tried, unless asked for: there are to be few operations.
+    /// Whether multiport methods and chunks are tried only on request, to keep the number of operations low.
     pub(super) fewest_operations: bool,
     pub(super) objective: Objective,
-    /// How often each collective is done, one after the other.
+    /// Number of repetitions of each collective, in sequence.
     repeats: u64,
     chosen: Memory<Asked, Result<Arc<Chosen>, Flaw>>,
     choices: Memory<Problem, Result<Rc<Choice>, Flaw>>,
     parts: Memory<AxisSet, Rc<Part>>,
-    /// What the first device, which has every operand, holds for collectives that have been counted.
+    /// Memory of the first device for counted collectives.
     working: Memory<Asked, Working>,
-    /// The trees of a collective over these axes, whatever it moves; none where they cannot be packed.
+    /// Packed trees by axes; `None` if they cannot be packed.
     pub(super) trees: Memory<(CollectiveKind, Axes), Option<Vec<Branching>>>,
-    /// The ways of moves from any sharding to any other, whatever they move.
+    /// Routes of moves.
     pub(super) ways: Rc<Memory<Move, Arc<Vec<Round>>>>,
 }
 
-/// What a recipe was asked for.
+/// The key of a recipe.
 type Asked = (Collective, Layout, Option<Method>);
 
-/// A move: the axes of its groups, those on each dim before it and after it, the chunks of a cell, and for how long each
-/// link is busy with one.
+/// The key of routes: the axes of the groups, those of each dim before and after, the chunks of a cell, and the busy
+/// time of each link per chunk.
 pub(super) type Move = (Axes, Vec<Axes>, Vec<Axes>, u64, Vec<u64>);
 
-/// What has been found out.
+/// A cached result.
 type Memory<K, V> = RefCell<FxHashMap<K, V>>;
 
-/// The stages that were chosen.
+/// The chosen stages.
 #[derive(Clone, Debug)]
 pub(super) struct Choice {
     pub(super) stages: Vec<Stage>,
-    /// None where there was nothing to choose from, or nothing could be tried.
+    /// Timing; `None` if there was no choice, or nothing could be simulated.
     trial: Option<Trial>,
 }
 
 impl<'a> Tuner<'a> {
-    /// Of the recipes on this machine.
+    /// A tuner of recipes on this machine.
     pub fn new(topology: Cow<'a, Topology>, lowering: Lowering) -> Tuner<'a> {
         Tuner {
             topology,
@@ -129,26 +129,26 @@ impl<'a> Tuner<'a> {
         }
     }
 
-    /// Of those with few operations.
+    /// A tuner of recipes with few operations.
     #[must_use]
     pub fn fewest_operations(self) -> Tuner<'a> {
         Tuner { fewest_operations: true, ..self }
     }
 
-    /// The same of what is best by something else.
+    /// A tuner with another objective.
     #[must_use]
     pub fn by(self, objective: Objective) -> Tuner<'a> {
         Tuner { objective, ..self }
     }
 
-    /// The same of collectives that are done so often, one after the other: each but the last takes as long as its busiest
-    /// link is busy.
+    /// A tuner of collectives that are repeated this number of times in sequence; each but the last takes the busy
+    /// time of its busiest link.
     #[must_use]
     pub fn repeated(self, repeats: u64) -> Tuner<'a> {
         Tuner { repeats, ..self }
     }
 
-    /// The same, with the ways that another has found on the same machine.
+    /// A tuner that shares the routes of another one for the same machine.
     #[must_use]
     pub fn sharing(self, other: &Tuner<'_>) -> Tuner<'a> {
         Tuner { ways: Rc::clone(&other.ways), ..self }
@@ -159,15 +159,15 @@ impl<'a> Tuner<'a> {
         &self.topology
     }
 
-    /// How its recipes become operations.
+    /// Options of lowering.
     pub fn lowering(&self) -> Lowering {
         self.lowering
     }
 
-    /// The recipe of a collective on an array of this layout.
+    /// The recipe of a collective on an array with this layout.
     ///
     /// # Errors
-    /// If a stage cannot be done by the method that is asked for, or not at all.
+    /// If a stage does not support the requested method, or is too large.
     pub fn choose(&self, collective: &Collective, from: &Layout, asked: Option<Method>) -> Result<Arc<Chosen>, Flaw> {
         let key = (collective.clone(), from.clone(), asked);
         if let Some(known) = self.chosen.borrow().get(&key) {
@@ -218,12 +218,12 @@ impl<'a> Tuner<'a> {
         Ok(Chosen { recipe, methods, time, links: links.unwrap_or_default(), work: trial::work(&schedule) })
     }
 
-    /// What a recipe comes to, on an array of this layout.
+    /// The cost of a recipe on an array with this layout.
     ///
-    /// - `asked`: the method that the recipe was asked for with.
+    /// - `asked`: the requested method.
     pub fn usage(&self, collective: &Collective, from: &Layout, asked: Option<Method>, chosen: &Chosen) -> StepUsage {
         let (mesh, recipe) = (&self.topology.mesh, &chosen.recipe);
-        // Where only first devices have something, the others neither send nor hold it.
+        // If only first devices hold the operand, the others neither send nor store it.
         let absent = if from.sharding.operator == Operator::Root { from.sharding.open } else { AxisSet::NONE };
         let part = self.part(collective.axes(&from.sharding, mesh).union(recipe.borrowed()).union(absent));
         let sharding = Sharding {
@@ -238,7 +238,7 @@ impl<'a> Tuner<'a> {
                 there.emit(builder, input)
             });
         let usage = StepUsage::of(Verified::emitted(&schedule), result).renumbered(&|axis| part.whole(axis));
-        // The trial has all devices send.
+        // In the trial, all devices send.
         let links = match absent.is_empty() {
             true => chosen.links.clone(),
             false => part_trial(&part, &schedule, Time::MAX).map(|trial| trial.links).unwrap_or_default(),
@@ -248,19 +248,19 @@ impl<'a> Tuner<'a> {
         usage
     }
 
-    /// What the first device holds for a collective by its usual recipe, beside its operand, if that has been counted.
+    /// Memory of the first device for a collective in addition to its operand, if counted.
     pub fn known_working(&self, collective: &Collective, from: &Layout) -> Option<Working> {
         let working = self.working.borrow();
-        // Most searches ask for no memory, and count nothing.
+        // Most searches have no memory limit, and count nothing.
         if working.is_empty() { None } else { working.get(&(collective.clone(), from.clone(), None)).copied() }
     }
 
-    /// How many collectives have been counted.
+    /// Number of counted collectives.
     pub fn counted(&self) -> usize {
         self.working.borrow().len()
     }
 
-    /// What is done in one way only.
+    /// Recipes of collectives without a choice.
     fn plain(&self, collective: &Collective, from: &Layout) -> Vec<Stage> {
         let mesh = &self.topology.mesh;
         match collective {
@@ -280,8 +280,7 @@ impl<'a> Tuner<'a> {
         }
     }
 
-    /// A sum in the order of its stages. In any order the gather undoes the scatter: what is left for slow links should
-    /// be little.
+    /// Orders the stages of a sum so that little remains for slow links; the gather undoes the scatter in any order.
     pub(super) fn in_order(&self, problem: Problem) -> Problem {
         if problem.kind != CollectiveKind::AllReduce {
             return problem;
@@ -305,7 +304,7 @@ impl<'a> Tuner<'a> {
         found
     }
 
-    /// Tries the candidates one after the other; the first of equals is the simplest.
+    /// Times the candidates; the first of equal ones is the simplest.
     fn compare(&self, problem: &Problem) -> Result<Choice, Flaw> {
         let n = problem.axes().group_size(&self.topology.mesh);
         let cut = cut_at(&problem.extents, n).filter(|_| problem.kind == CollectiveKind::AllReduce);
@@ -327,7 +326,7 @@ impl<'a> Tuner<'a> {
         }
         let mut best: Option<Tried> = None;
         for candidate in &candidates {
-            // What takes longer may still send less.
+            // A slower candidate may still send fewer bytes.
             let fastest = best.as_ref().filter(|_| self.objective == Objective::Time && self.repeats == 1);
             let least = fastest.map_or(Time::MAX, |best| best.trial.time);
             let found = match &candidate.counts[..] {
@@ -338,7 +337,7 @@ impl<'a> Tuner<'a> {
             let is_better = |found: &Tried| best.as_ref().is_none_or(|best| figure(found) < figure(best));
             best = found.filter(is_better).or(best);
         }
-        // Where none can be tried on the clock, the usual one.
+        // If no candidate can be simulated, the usual one is used.
         let usual = || candidates.first().map_or_else(Vec::new, |candidate| candidate.stages(candidate.counts[0]));
         Ok(match best {
             Some(Tried { trial, stages, .. }) => Choice { stages, trial: Some(trial) },
@@ -346,13 +345,13 @@ impl<'a> Tuner<'a> {
         })
     }
 
-    /// The candidate in a good number of chunks; `None` where its links alone take as long as the best so far.
+    /// A candidate with a good number of chunks; `None` if its link load alone exceeds the best time.
     ///
-    /// More chunks take less time until their latencies do not hide any more; but each makes operations, so what saves
-    /// next to nothing is not worth it. What is too much for a link in one chunk is so in many.
+    /// More chunks save time until latencies dominate; but each adds operations, so small savings are ignored. A link
+    /// load that is too high with one chunk is too high with many.
     fn in_chunks(&self, problem: &Problem, candidate: &Candidate<'_>, least: Time) -> Option<Tried> {
         let mut best: Option<Tried> = None;
-        // One step may bring nothing, where the next one does.
+        // One increase may not help although the next one does.
         let (mut idle, mut from) = (0, 0);
         let mut nearly_always_busy = false;
         while idle < 2
@@ -376,8 +375,8 @@ impl<'a> Tuner<'a> {
         best
     }
 
-    /// A move from any sharding to any other, along the axes on which it takes less time: those on which the shardings
-    /// differ, or with them those along which both hold copies.
+    /// A move between any two shardings, along the axes on which it is fastest: those on which the shardings differ,
+    /// with or without those along which both are replicated.
     fn resharded(&self, collective: &Collective, from: &Layout) -> Option<(AxisSet, Choice)> {
         let Collective::Reshard { to, .. } = collective else { return None };
         let mesh = &self.topology.mesh;
@@ -390,7 +389,7 @@ impl<'a> Tuner<'a> {
             let extents = from.local_extents(mesh);
             let mut best: Option<Tried> = None;
             let (mut idle, mut least) = (0, 0);
-            // In more chunks links are more equally busy, and wait less for what goes over several of them.
+            // More chunks balance the links better, and reduce the wait of data that crosses several of them.
             while idle < 2
                 && let Some(chunks) = candidate.counts.iter().copied().find(|count| *count >= least)
                 && let Some(tried) = self.trial_on(group, (from.dtype, &extents), candidate.stages(chunks), Time::MAX)
@@ -409,12 +408,12 @@ impl<'a> Tuner<'a> {
         Some((group, Choice { stages, trial: Some(trial) }))
     }
 
-    /// What the clock says of some stages; `None` as well if they take the time of the limit or more.
+    /// Times some stages; `None` also if they reach the time limit.
     fn trial(&self, problem: &Problem, stages: Vec<Stage>, limit: Time) -> Option<Tried> {
         self.trial_on(problem.busy(), (problem.dtype, &problem.extents), stages, limit)
     }
 
-    /// The same of a block, on the axes that take part.
+    /// Times some stages on a block, on the axes that take part.
     fn trial_on(
         &self,
         busy: AxisSet,
@@ -434,29 +433,29 @@ impl<'a> Tuner<'a> {
         Some(Tried { received, trial, stages: recipe.stages })
     }
 
-    /// The part of the machine along some axes.
+    /// The submachine of some axes.
     pub(super) fn part(&self, axes: AxisSet) -> Rc<Part> {
         let mut parts = self.parts.borrow_mut();
         Rc::clone(parts.entry(axes).or_insert_with(|| Rc::new(Part::new(&self.topology, axes))))
     }
 }
 
-/// The time of a schedule on a part of the machine; its links are those of the whole.
+/// Times a schedule on a submachine, with link loads by axis of the whole machine.
 fn part_trial(part: &Part, schedule: &Schedule, limit: Time) -> Option<Trial> {
     let trial = trial::timed(schedule, &part.topology, limit)?;
     Some(Trial { links: part.on_whole(trial.links), ..trial })
 }
 
-/// Stages that have been tried.
+/// Timed stages.
 struct Tried {
-    /// The bytes that a device receives, of the one that receives most; 0 where that plays no role.
+    /// Bytes received by the device that receives the most; 0 if irrelevant.
     received: u64,
     trial: Trial,
     stages: Vec<Stage>,
 }
 
 impl Tried {
-    /// What is to be little, if it is done so often.
+    /// The objective value for this number of repetitions.
     fn figure(&self, repeats: u64) -> (u64, Time) {
         (self.received, self.trial.time + self.trial.load * repeats.saturating_sub(1))
     }

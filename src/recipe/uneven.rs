@@ -1,16 +1,16 @@
-//! A sum whose blocks cannot be scattered evenly: most of it can, and the few rows that are left over are summed whole.
+//! Sums whose blocks do not scatter evenly: most rows are scattered, and the remaining ones are summed whole.
 
 use crate::method::{Family, Method};
 
-/// Where a block is cut in two.
+/// The split of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct CutAt {
     pub(super) dim: usize,
-    /// So much of the dim can be scattered evenly.
+    /// Length of the part that scatters evenly.
     pub(super) even: u64,
 }
 
-/// The most of a block that can be scattered over `n` devices, if that is not all of it.
+/// The largest part of a block that scatters evenly over `n` devices, if that is not all of it.
 pub(super) fn cut_at(extents: &[u64], n: u64) -> Option<CutAt> {
     if n < 2 || extents.iter().any(|extent| extent.is_multiple_of(n)) {
         return None;
@@ -19,7 +19,7 @@ pub(super) fn cut_at(extents: &[u64], n: u64) -> Option<CutAt> {
     (longest > n).then_some(CutAt { dim, even: longest - longest % n })
 }
 
-/// Whether a sum by this method is scattered.
+/// Whether this method scatters sums.
 pub(super) fn scatters(method: Method, n: u64) -> bool {
     match method.family() {
         Family::Flow(_) => true,

@@ -1,4 +1,4 @@
-//! Two plans side by side: what they come to, the arrays that they lay out otherwise, and what moves in one of them alone.
+//! Comparison of two plans: figures, layouts and communication.
 
 use super::Findings;
 use super::text::lines;
@@ -15,9 +15,9 @@ use std::fmt::Write as _;
 struct Side {
     name: String,
     figures: Figures,
-    /// By name: `x[B_X, D]`.
+    /// Arrays with layouts, by name: `x[B_X, D]`.
     arrays: BTreeMap<String, String>,
-    /// What moves, each with how often it stands in the plan: `AllGather_X x[B_X, D] -> x[B, D]`.
+    /// Communication steps and their counts: `AllGather_X x[B_X, D] -> x[B, D]`.
     moves: BTreeMap<String, usize>,
 }
 
@@ -51,7 +51,7 @@ struct Row {
 }
 
 impl Difference {
-    /// - Of each: what it is called, the plan and its machine.
+    /// Compares two plans, each given with its name and its topology.
     pub fn new(first: (&str, &Plan, &Topology), second: (&str, &Plan, &Topology)) -> Difference {
         Difference { sides: [first, second].map(|(name, plan, topology)| Side::new(name, plan, topology)) }
     }
@@ -64,7 +64,11 @@ impl Difference {
             Row { what, values, shown: values.map(show) }
         };
         let bytes = |value: f64| {
-            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it was a number of bytes")]
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "converted from a number of bytes"
+            )]
             crate::units::Bytes(value as u64).to_string()
         };
         vec![
@@ -79,28 +83,28 @@ impl Difference {
         ]
     }
 
-    /// The arrays of both that are laid out otherwise.
+    /// The arrays whose layouts differ.
     fn arrays(&self) -> impl Iterator<Item = [&str; 2]> {
         let [first, second] = &self.sides;
         let both = first.arrays.iter().filter_map(|(name, array)| Some([array.as_str(), second.arrays.get(name)?]));
         both.filter(|[first, second]| first != second)
     }
 
-    /// What moves in one of them more often than in the other.
+    /// Communication steps that one plan has more often than the other.
     fn moves(&self, side: usize) -> Vec<(&str, usize)> {
         let (own, other) = (&self.sides[side].moves, &self.sides[1 - side].moves);
         let more = |(name, count): (&'_ String, &usize)| count.saturating_sub(*other.get(name).unwrap_or(&0));
         own.iter().map(|entry| (entry.0.as_str(), more(entry))).filter(|(_, count)| *count > 0).collect()
     }
 
-    /// For people.
+    /// Formats the comparison as text.
     pub fn text(&self) -> String {
         let mut table = Table::new();
         table.load_style(comfy_table::presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
         table.set_header(["", &self.sides[0].name, &self.sides[1].name, ""]);
         for Row { what, values: [first, second], shown: [left, right] } in self.rows() {
             let ratio = if first == second || first == 0.0 { String::new() } else { format!("{:.2}x", second / first) };
-            table.add_row([what.to_owned(), left, right, ratio]);
+            table.add_row([label(what).to_owned(), left, right, ratio]);
         }
         for place in 1..4 {
             if let Some(column) = table.column_mut(place) {
@@ -109,21 +113,24 @@ impl Difference {
         }
         let mut text = lines(table);
         for (place, [first, second]) in self.arrays().enumerate() {
-            let head = if place == 0 { "\nlaid out otherwise\n" } else { "" };
+            let head = if place == 0 { "\ndifferent layouts\n" } else { "" };
             writeln!(text, "{head}  {first} -> {second}").expect("a string");
         }
         for (side, sign) in [(0, '-'), (1, '+')] {
             for (place, (name, count)) in self.moves(side).into_iter().enumerate() {
-                let head = format!("\nmoves in {} alone\n", self.sides[side].name);
+                let head = format!("\ncommunication only in {}\n", self.sides[side].name);
                 let head = if place == 0 { head.as_str() } else { "" };
-                let often = if count > 1 { format!(" ({count} times)") } else { String::new() };
+                let often = if count > 1 { format!(" (x {count})") } else { String::new() };
                 writeln!(text, "{head}{sign} {name}{often}").expect("a string");
             }
+        }
+        if self.arrays().next().is_none() && (0..2).all(|side| self.moves(side).is_empty()) {
+            text.push_str("\nsame layouts, same communication\n");
         }
         text
     }
 
-    /// As a document.
+    /// Converts the comparison to JSON.
     pub fn document(&self) -> DifferenceDocument<'_> {
         let [first, second] = &self.sides;
         let moves = |side| self.moves(side).into_iter().map(|(name, count)| MoveDocument { name, count }).collect();
@@ -138,7 +145,16 @@ impl Difference {
     }
 }
 
-/// Two plans, compared.
+/// The name of a figure in the text form.
+fn label(what: &'static str) -> &'static str {
+    match what {
+        "held" => "peak memory",
+        "utilised" => "utilisation",
+        other => other,
+    }
+}
+
+/// JSON document `shardc.diff/1`.
 #[derive(Debug, Serialize)]
 pub struct DifferenceDocument<'a> {
     schema: &'static str,

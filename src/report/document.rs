@@ -1,4 +1,4 @@
-//! The JSON documents, one line each, with a `schema` field.
+//! JSON documents, one line each, with a `schema` field.
 
 use super::findings::Findings;
 use super::run::{Makespan, NumericsDocument, ProofDocument, Traffic};
@@ -17,7 +17,7 @@ use crate::topology::Topology;
 use crate::units::Time;
 use serde::Serialize;
 
-/// `shardc.check/1`
+/// JSON document `shardc.check/1`.
 #[derive(Debug, Serialize)]
 pub struct CheckDocument {
     schema: &'static str,
@@ -25,7 +25,7 @@ pub struct CheckDocument {
     diagnostics: Vec<DiagnosticDocument>,
 }
 
-/// One diagnostic with its places.
+/// One diagnostic with its locations.
 #[derive(Debug, Serialize)]
 pub struct DiagnosticDocument {
     code: String,
@@ -45,7 +45,7 @@ struct LabelDocument {
     text: String,
 }
 
-/// The findings in a file.
+/// Diagnostics of a file.
 pub fn check(file: &str, source: &str, diagnostics: &Diagnostics) -> CheckDocument {
     CheckDocument { schema: "shardc.check/1", file: file.to_owned(), diagnostics: list(source, diagnostics) }
 }
@@ -71,7 +71,7 @@ pub(super) fn list(source: &str, diagnostics: &Diagnostics) -> Vec<DiagnosticDoc
     diagnostics.iter().map(diagnostic).collect()
 }
 
-/// `shardc.show/1`
+/// JSON document `shardc.show/1`.
 #[derive(Debug, Serialize)]
 pub struct ShowDocument {
     schema: &'static str,
@@ -87,19 +87,19 @@ struct ArrayDocument {
     layout: String,
     dtype: String,
     bytes_per_device: u64,
-    /// At most 4096 of them.
+    /// Its shards, at most 4096.
     blocks: Vec<BlockDocument>,
 }
 
 #[derive(Debug, Serialize)]
 struct BlockDocument {
-    /// First and one past the last, for each dim.
+    /// Half-open range of each dim.
     ranges: Vec<[u64; 2]>,
-    /// For each axis of the mesh a coordinate, `*` for copies along it, `+` for parts of a sum.
+    /// For each mesh axis a coordinate, `*` for replicas along it, or `+` for partial sums.
     devices: Vec<Along>,
 }
 
-/// Layouts as blocks: the arrays that these steps leave.
+/// The results of these steps as shards.
 pub fn show(file: &str, plan: &Plan, topology: &Topology, steps: &[StepId]) -> ShowDocument {
     let (mesh, dims) = (&plan.program.mesh, &plan.program.dims);
     let array = |id: &StepId| {
@@ -122,7 +122,7 @@ pub fn show(file: &str, plan: &Plan, topology: &Topology, steps: &[StepId]) -> S
     ShowDocument { schema: "shardc.show/1", file: file.to_owned(), mesh: self::mesh(mesh, topology), arrays }
 }
 
-/// `shardc.plan/1`, and with more fields `shardc.time/1` and `shardc.run/1`
+/// JSON document `shardc.plan/1`, and with more fields `shardc.time/1` and `shardc.run/1`.
 #[derive(Debug, Serialize)]
 pub struct PlanDocument<'a> {
     schema: &'static str,
@@ -131,17 +131,17 @@ pub struct PlanDocument<'a> {
     costs: &'static str,
     steps: &'a [Step],
     totals: TotalsDocument,
-    /// How the steps overlap, where they do so in pieces or in another order.
+    /// Overlap of the steps, if they are split or reordered.
     #[serde(skip_serializing_if = "Option::is_none")]
     overlap: Option<OverlapDocument>,
     optimal: OptimalDocument,
-    /// Products whose way is asked for.
+    /// Pinned products.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pinned: Vec<&'a Pin>,
     /// Inputs whose layouts were chosen.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     filled: Vec<String>,
-    /// What is computed otherwise than it is written, in the order in which that was found.
+    /// Rewrites of the program, in the order of application.
     rewritten: Vec<RewritingDocument<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     time: Option<Makespan>,
@@ -149,7 +149,7 @@ pub struct PlanDocument<'a> {
     proof: Option<ProofDocument>,
     #[serde(skip_serializing_if = "Option::is_none")]
     numerics: Option<NumericsDocument>,
-    /// The products that were asked for.
+    /// Products selected by `--why`.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     why: &'a [Product],
     diagnostics: Vec<DiagnosticDocument>,
@@ -166,7 +166,7 @@ struct AxisDocument {
     name: String,
     size: u32,
     physical: Vec<PhysicalDocument>,
-    /// The axis of the machine of which this is a part; left out for a whole one.
+    /// The machine axis that this is a part of, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     part_of: Option<String>,
 }
@@ -187,48 +187,48 @@ struct TotalsDocument {
     traffic: Traffic,
     flops_per_device: u128,
     peak_bytes_per_device: u64,
-    /// So long some unit is busy in every plan.
+    /// Time for which some unit is busy in every plan.
     bound_s: Seconds,
-    /// Which: `compute`, or the links of some axes; none if nothing need take any time.
+    /// That unit: `compute`, or the links of some axes; `None` if the bound is zero.
     bound_by: Option<String>,
 }
 
 #[derive(Debug, Serialize)]
 struct OverlapDocument {
-    /// Of the whole schedule on the simulated links.
+    /// Simulated time of the whole schedule.
     time_s: Seconds,
     pipelines: Vec<PipelineDocument>,
 }
 
-/// Steps that are done in pieces.
+/// Steps that are split into pieces.
 #[derive(Debug, Serialize)]
 struct PipelineDocument {
-    /// The dim that is cut.
+    /// The dim that is split.
     dim: String,
     pieces: u64,
-    /// Their places in `steps`.
+    /// Their indices in `steps`.
     steps: Vec<usize>,
 }
 
-/// What is computed otherwise than it is written; figures before it and with it.
+/// A rewrite of the program; figures before and after.
 #[derive(Debug, Serialize)]
 struct RewritingDocument<'a> {
     how: &'a str,
-    /// All steps one after the other.
+    /// Time of all steps in sequence.
     time_s: [Seconds; 2],
-    /// By the device that receives most.
+    /// Bytes received by the device that receives the most.
     received_bytes: [u64; 2],
 }
 
 #[derive(Debug, Serialize)]
 struct OptimalDocument {
     proven: bool,
-    /// Why the search ended.
+    /// Reason why the search ended.
     stop: &'static str,
     lower_bound_s: Seconds,
-    /// By which costs: `book`, `bytes` or `exact`.
+    /// Cost model: `book`, `bytes` or `exact`.
     model: &'static str,
-    /// Whether plans with axes in parts were looked at, too.
+    /// Whether plans with split axes were searched.
     axes_in_parts: bool,
 }
 
@@ -238,7 +238,7 @@ impl From<(String, u64, Vec<usize>)> for PipelineDocument {
     }
 }
 
-/// A plan.
+/// Builds the JSON document of a plan.
 pub fn plan<'a>(
     file: &'a str,
     source: &str,
@@ -286,21 +286,21 @@ pub fn plan<'a>(
 }
 
 fn rewritten<'a>(rewriting: &'a Rewriting, findings: &Findings<'_>) -> RewritingDocument<'a> {
-    let Rewriting { told, time, received } = rewriting;
+    let Rewriting { summary, time, received } = rewriting;
     RewritingDocument {
-        how: told,
+        how: summary,
         time_s: time.map(|time| findings.seconds(time)),
         received_bytes: received.map(|bytes| bytes.0),
     }
 }
 
 impl<'a> PlanDocument<'a> {
-    /// Adds why some products are done as they are.
+    /// Adds the explanations requested with `--why`.
     pub fn with_why(self, why: &'a [Product]) -> PlanDocument<'a> {
         PlanDocument { why, ..self }
     }
 
-    /// Adds what the clock and the proof say.
+    /// Adds the simulated times and the proof.
     pub fn timed(self, findings: &Findings<'_>, timing: &Timing, proof: &Proof) -> PlanDocument<'a> {
         PlanDocument {
             schema: "shardc.time/1",

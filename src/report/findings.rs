@@ -1,4 +1,4 @@
-//! What is found of a plan, each figure once. Text, JSON and the page of a report only write it.
+//! Findings about a plan, each computed once. Text, JSON and HTML only format them.
 
 use super::seconds::Seconds;
 use super::step::Step;
@@ -15,29 +15,29 @@ use crate::topology::{Topology, Work};
 use crate::units::Time;
 use std::cell::OnceCell;
 
-/// All that reports say of a plan.
+/// The findings about a plan.
 #[derive(Debug)]
 pub struct Findings<'a> {
     /// The plan.
     pub plan: &'a Plan,
-    /// The machine, as the plan speaks of it.
+    /// The topology that the plan refers to.
     pub topology: &'a Topology,
-    /// What is done, in order: inputs and carried values are there without being done.
+    /// The executed steps in order, without inputs and carried values.
     pub steps: Vec<Step>,
-    /// The products and the ways to do them.
+    /// The products and their alternatives.
     pub products: Vec<Product>,
-    /// Sums over the steps.
+    /// Totals over the steps.
     pub totals: Totals,
-    /// A time that no schedule of the plan beats: what one engine of a device computes, what all links along some axes
-    /// carry, or the slowest collective, however well they overlap.
+    /// Lower bound over all schedules of the plan: the work of one engine of a device, the load of the links along some
+    /// axes, or the slowest collective.
     pub bound: Seconds,
-    /// The links, where the bound is theirs.
+    /// The links that set the bound, if links do.
     pub bound_links: Option<Unit>,
     floor: OnceCell<Option<Floor>>,
 }
 
 impl<'a> Findings<'a> {
-    /// What is found of a plan on its machine.
+    /// Evaluates a plan on its machine.
     pub fn new(plan: &'a Plan, topology: &'a Topology) -> Findings<'a> {
         let steps: Vec<Step> =
             plan.ids().filter(|id| plan.is_done(*id)).map(|id| Step::new(plan, id, topology)).collect();
@@ -51,7 +51,7 @@ impl<'a> Findings<'a> {
         Findings { plan, topology, steps, products, totals: plan.totals(), bound, bound_links, floor: OnceCell::new() }
     }
 
-    /// The same with the methods that could do each collective; each of them is simulated.
+    /// Adds the methods that apply to each collective; each is simulated.
     pub fn with_methods(mut self, lowering: Lowering) -> Findings<'a> {
         for step in &mut self.steps {
             step.find_methods(self.plan, self.topology, lowering);
@@ -59,20 +59,20 @@ impl<'a> Findings<'a> {
         self
     }
 
-    /// A time that no plan of the program beats. It takes a search, which is made when it is first asked for.
+    /// Lower bound over all plans of the program, computed on first use by a search.
     pub fn floor(&self) -> Option<Floor> {
-        // The search behind it knows chains of collectives alone.
+        // The search covers chains of collectives only.
         let is_reshard = |id| matches!(self.plan.step(id).op, StepOp::Collective(Collective::Reshard { .. }));
         let is_searched = !self.plan.ids().any(is_reshard);
         *self.floor.get_or_init(|| if is_searched { costs::floor(self.plan, self.topology) } else { None })
     }
 
-    /// A time on the clock of the machine.
+    /// A time of the machine.
     pub fn seconds(&self, time: Time) -> Seconds {
         Seconds::new(time, self.topology)
     }
 
-    /// The runs of steps that are done in pieces: the dim, how many pieces, and the places of the steps.
+    /// The runs of steps that are split into pieces: dim, number of pieces, and indices of the steps.
     pub fn pipelines(&self) -> Vec<(String, u64, Vec<usize>)> {
         let place = |id| self.steps.iter().position(|step| step.id == id);
         let of = |pipeline: &Pipeline| {
@@ -82,13 +82,13 @@ impl<'a> Findings<'a> {
         self.plan.overlap.pipelines.iter().map(of).collect()
     }
 
-    /// The ways to do the product that makes a value.
+    /// The product that computes a value.
     pub fn product(&self, value: ValueId) -> Option<&Product> {
         self.products.iter().find(|product| product.value == value)
     }
 }
 
-/// The computation of the engine that has most to do, on one device.
+/// Busy time of the busiest engine of a device.
 fn busiest_engine(plan: &Plan, topology: &Topology) -> Time {
     let engines = &topology.hardware.engines;
     let mut busy = vec![Time::ZERO; engines.names().len()];
@@ -108,7 +108,7 @@ fn busiest_engine(plan: &Plan, topology: &Topology) -> Time {
     busy.into_iter().max().unwrap_or_default()
 }
 
-/// The links along some axes that carry collectives for longest, and how long that is at the least.
+/// Lower bound on the busy time of the busiest links, and these links.
 fn busiest_links(plan: &Plan, topology: &Topology) -> (Time, Unit) {
     let of = |unit: Unit| {
         let Unit::Links(axes) = unit else { return (Time::ZERO, unit) };

@@ -1,4 +1,4 @@
-//! Reports on a schedule that is given, not compiled: what was proven of it, or its first flaw in the words of its text.
+//! Reports on schedule files: the proof, or the first flaw in terms of the file.
 
 use super::document::{self, DiagnosticDocument, MeshDocument};
 use super::run::{self, Makespan, NumericsDocument, ProofDocument, Traffic};
@@ -14,41 +14,41 @@ use crate::units::Time;
 use serde::Serialize;
 use std::fmt::Write as _;
 
-/// A schedule, and where it is written if that is a text.
+/// A schedule file.
 #[derive(Clone, Debug)]
 pub struct Given {
     /// The schedule; it has passed [`verify`].
     pub schedule: Schedule,
-    /// Where its parts stand; none in a document.
+    /// Source locations of its parts; `None` for JSON.
     pub places: Option<Places>,
 }
 
-/// What was found of a schedule that is given.
+/// Results for a schedule file.
 #[derive(Debug, Default)]
 pub struct Outcome<'a> {
-    /// That it is right; none if it is not.
+    /// The proof; `None` if the schedule is wrong.
     pub proof: Option<&'a Proof>,
-    /// When everything happens, if that was asked for.
+    /// The simulated times, if requested.
     pub timing: Option<&'a Timing>,
-    /// The comparison with the dense result, if that was asked for.
+    /// The comparison with the dense result, if requested.
     pub numerics: Option<&'a Numerics>,
-    /// What is wrong.
+    /// Errors.
     pub diagnostics: Diagnostics,
 }
 
 impl Given {
-    /// The name of a value: as it is written, or by its number.
+    /// The name of a value in the file, or its number.
     fn name(&self, id: OpId) -> String {
         let place = self.places.as_ref().and_then(|places| places.operations.get(id.index()));
         place.map_or_else(|| format!("%{}", id.index()), |place| place.name.clone())
     }
 
-    /// A flaw in the names of the text, at its place.
+    /// Reports a flaw with the names and locations of the file.
     pub fn flaw(&self, flaw: &Flaw) -> Diagnostics {
         self.placed(flaw, flaw.operation(), &flaw.operands())
     }
 
-    /// Why the schedule has no time, in the names of the text, at its place.
+    /// Reports a clock error with the names and locations of the file.
     pub fn untimed(&self, error: &ClockError) -> Diagnostics {
         self.placed(error, error.operation(), &[])
     }
@@ -56,7 +56,7 @@ impl Given {
     fn placed(&self, error: &dyn miette::Diagnostic, operation: Option<OpId>, operands: &[usize]) -> Diagnostics {
         let mut found = Diagnostic::new(error);
         if let Some(id) = operation {
-            // All that is said of an operation begins with its number.
+            // Messages about an operation begin with its number.
             if let Some(rest) = found.message.strip_prefix(&format!("%{}", id.index())) {
                 found.message = format!("{}{rest}", self.name(id));
             }
@@ -72,7 +72,7 @@ impl Given {
             return Vec::new();
         };
         let end = place.span.start + u32::try_from(place.name.len()).unwrap_or_default();
-        let name = Label { span: Span { end, ..place.span }, text: "first wrong here".to_owned(), primary: true };
+        let name = Label { span: Span { end, ..place.span }, text: "first error here".to_owned(), primary: true };
         let operand = |at: &usize| {
             let span = *place.operands.get(*at)?;
             Some(Label { span, text: format!("operand {at}"), primary: false })
@@ -80,13 +80,13 @@ impl Given {
         std::iter::once(name).chain(operands.iter().filter_map(operand)).collect()
     }
 
-    /// What the proof shows: its size, and what each output is.
+    /// Formats the proof: its size, and the definition of each output.
     pub fn proof_text(&self, proof: &Proof) -> String {
         let mut report = run::proof(proof, &self.schedule.mesh);
         for output in &self.schedule.outputs {
             let (array, definition) = self.schedule.show_output(output);
             let what = match &self.schedule.array(output.array).definition {
-                Dense::Input { .. } => format!("{array}, which is an input"),
+                Dense::Input { .. } => format!("{array}, an input"),
                 Dense::Product { .. } | Dense::Reduce { .. } | Dense::Map { .. } => format!("{array} = {definition}"),
             };
             writeln!(report, "         {} is {what}", self.name(output.value)).expect("a string");
@@ -94,14 +94,14 @@ impl Given {
         report
     }
 
-    /// The simulated time, and how long what is busiest is busy.
+    /// Formats the simulated time and the busiest link or engine.
     pub fn timing_text(&self, timing: &Timing, topology: &Topology) -> String {
         let time = Makespan::new(timing, load(timing), topology);
         let (makespan, ratio, bound) = (time.makespan_s, time.ratio, time.bound_s);
         let mut report = match makespan.time > bound.time * MOST_RATIO {
-            true => format!("time     {makespan} on the simulated links, most of it latency\n"),
+            true => format!("time     {makespan} simulated, latency-bound\n"),
             false => format!(
-                "time     {makespan} on the simulated links, {ratio:.2}x the {bound} of the busiest link or engine\n"
+                "time     {makespan} simulated, {ratio:.2}x the busy time {bound} of the busiest link or engine\n"
             ),
         };
         report.push_str(&time.link());
@@ -111,7 +111,7 @@ impl Given {
         report + &time.service()
     }
 
-    /// All of it, for scripts.
+    /// Converts the results to JSON.
     pub fn document(&self, file: &str, source: &str, topology: &Topology, outcome: &Outcome<'_>) -> GivenDocument {
         let output = |output: &crate::schedule::Output| {
             let (array, definition) = self.schedule.show_output(output);
@@ -131,15 +131,15 @@ impl Given {
     }
 }
 
-/// Where a time is more than so many times what anything is busy for, it is latency.
+/// A time above this multiple of the busiest unit's busy time is called latency-bound.
 const MOST_RATIO: u64 = 10;
 
-/// What no order of the same operations can beat: the busiest link or engine.
+/// Lower bound over all orders of the same operations: the busy time of the busiest link or engine.
 fn load(timing: &Timing) -> Time {
     timing.busiest_link_time().max(timing.busiest_engine_time())
 }
 
-/// `shardc.prove/1`
+/// JSON document `shardc.prove/1`.
 #[derive(Debug, Serialize)]
 pub struct GivenDocument {
     schema: &'static str,
@@ -156,7 +156,7 @@ pub struct GivenDocument {
     diagnostics: Vec<DiagnosticDocument>,
 }
 
-/// What devices send, receive and hold.
+/// Traffic and memory of devices.
 #[derive(Debug, Serialize)]
 struct UsageDocument {
     #[serde(flatten)]

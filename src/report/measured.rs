@@ -1,4 +1,4 @@
-//! What was measured beside what was predicted, for people.
+//! Measured and predicted times.
 
 use super::text::{lines, table};
 use crate::engine::measured::{Measured, Spread};
@@ -7,24 +7,23 @@ use crate::sim::clock::Timing;
 use crate::topology::Topology;
 use crate::units::show_seconds;
 
-/// What a run on ranks took, in two lines.
+/// Formats the measured time of a run on ranks.
 pub fn measured(measured: &Measured, timing: &Timing, topology: &Topology, ranks: usize) -> String {
     let Spread { median, least, most } = measured.makespan;
     let predicted = topology.scale.seconds(timing.makespan);
-    let times =
-        if predicted > 0.0 { format!(", {:.3}x the simulated time", median / predicted) } else { String::new() };
+    let times = if predicted > 0.0 { format!(", {:.3}x simulated", median / predicted) } else { String::new() };
     let runs = match measured.repetitions {
         1 => String::new(),
-        n => format!(", the median of {n} runs from {} to {}", show_seconds(least), show_seconds(most)),
+        n => format!(", median of {n} runs ({} to {})", show_seconds(least), show_seconds(most)),
     };
     format!(
-        "ranks    each of {ranks} ranks holds the simulator's blocks, bit by bit\n\
-         measured {} until the last rank was done{runs}{times}\n",
+        "ranks    results of all {ranks} ranks are bitwise equal to the simulator's\n\
+         measured {} until the last rank finished{runs}{times}\n",
         show_seconds(median)
     )
 }
 
-/// Each operation with what it took and what was predicted, from the earliest start on any device to the latest end.
+/// Formats measured and predicted times of each operation, from the first start on any device to the last end.
 pub fn operations(measured: &Measured, timing: &Timing, schedule: &Schedule, topology: &Topology) -> String {
     let mut table = table(["operation", "", "measured", "predicted"]);
     for (id, took) in schedule.ids().zip(&measured.operations) {

@@ -1,17 +1,19 @@
-//! What people and scripts read: text for a terminal, JSON for everything else.
+//! Reports: text, JSON and HTML.
 //!
-//! Reads every stage; nothing reads it. Figures and sentences are found once, and then written in each form:
+//! Depends on every stage; only the command line depends on it. Each figure is computed once:
 //!
 //! ```text
-//! findings   of a plan: its steps (step), its products (why), what it comes to and how good it is (totals)
-//! run        of a schedule: its proof, its time, its numbers
-//! text       for people             document   for scripts             html   a page
-//! given      schedules that are given             measured   runs on ranks             snapshot   kept beside programs
+//! findings   of a plan: its steps (step), its products (why), totals and optimality (totals)
+//! run        of a schedule: proof, time, numeric comparison
+//! text       text       document   JSON       html   a page
+//! given      schedule files       measured   runs on ranks       snapshot   snapshot files
 //! ```
 
+pub mod audit;
 pub mod diff;
 pub mod document;
 pub mod findings;
+mod fold;
 pub mod given;
 pub mod html;
 pub mod measured;
@@ -22,6 +24,7 @@ pub mod step;
 pub mod sweep;
 pub mod text;
 mod totals;
+pub mod tune;
 pub mod why;
 
 pub use findings::Findings;

@@ -1,4 +1,4 @@
-//! What the proof, the clock and the numbers say of a schedule: as documents, and in lines for people.
+//! Results of proof, clock and numeric comparison of a schedule, as text and as JSON.
 
 use super::seconds::Seconds;
 use crate::mesh::Mesh;
@@ -12,7 +12,7 @@ use itertools::Itertools;
 use serde::Serialize;
 use std::fmt::Write as _;
 
-/// What is sent: of the device that has most, and on average.
+/// Traffic: of the device with the most, and on average.
 #[derive(Debug, Serialize)]
 pub(super) struct Traffic {
     bytes_sent_per_device: u64,
@@ -32,21 +32,21 @@ impl Traffic {
     }
 }
 
-/// What a device sends, receives and holds, in a line.
+/// Formats the traffic and the peak memory of a device in one line.
 pub(super) fn usage(usage: &Usage) -> String {
     let peak = usage.peak;
     if usage.received.most == 0 {
-        return format!("each device holds at most {peak} and receives nothing");
+        return format!("per device: no communication, peak memory {peak}");
     }
     let (received, sent) = (Bytes(usage.received.most), Bytes(usage.sent.most));
     let messages = match usage.messages.most {
         1 => "1 message".to_owned(),
         messages => format!("{messages} messages"),
     };
-    format!("each device receives at most {received} in {messages}, sends at most {sent} and holds at most {peak}")
+    format!("per device: receives up to {received} in {messages}, sends up to {sent}, peak memory {peak}")
 }
 
-/// The simulated time against a time that nothing beats.
+/// The simulated time and its lower bound.
 #[derive(Debug, Serialize)]
 pub(super) struct Makespan {
     pub(super) makespan_s: Seconds,
@@ -55,24 +55,24 @@ pub(super) struct Makespan {
     busiest_link: Option<String>,
     links: Vec<LinksDocument>,
     engines: Vec<Engine>,
-    /// In which order links serve, unless it is that of the list.
+    /// Service order of the links, if not list order.
     #[serde(skip_serializing_if = "Option::is_none")]
     order: Option<&'static str>,
-    /// How long the busiest link is busy.
+    /// Busy time of the busiest link.
     #[serde(skip)]
     link_s: Seconds,
 }
 
-/// What the links along an axis of the machine carry.
+/// Load of the links along a machine axis.
 #[derive(Debug, Serialize)]
 pub(super) struct LinksDocument {
     axis: String,
-    /// On the link that carries most.
+    /// Bytes on the most loaded link.
     bytes_per_link: u64,
     mean_bytes_per_link: f64,
-    /// Links that the messages of a device pass, on average; a switch counts once.
+    /// Mean number of links that the messages of a device cross; a switch counts once.
     mean_hops_per_device: f64,
-    /// Of the link that is busy longest.
+    /// Busy time of the busiest link.
     busy_s: Seconds,
 }
 
@@ -87,7 +87,7 @@ pub(super) fn links(loads: &[AxisLoad], topology: &Topology) -> Vec<LinksDocumen
     loads.iter().map(of).collect()
 }
 
-/// An engine on the device where it is busy longest.
+/// Busy time of an engine, on the device where it is busiest.
 #[derive(Debug, Serialize)]
 struct Engine {
     name: String,
@@ -118,13 +118,13 @@ impl Makespan {
         }
     }
 
-    /// Which link is busy for longest.
+    /// Formats the busiest link.
     pub(super) fn link(&self) -> String {
-        let line = |link| format!("         the busiest link is {link}, for {}\n", self.link_s);
+        let line = |link| format!("         busiest link {link}, busy for {}\n", self.link_s);
         self.busiest_link.as_ref().map(line).unwrap_or_default()
     }
 
-    /// In which order links and engines serve, where that is not as listed; how busy engines are, where there are several.
+    /// Formats the service order, if not list order, and the busy times of engines, if there are several.
     pub(super) fn service(&self) -> String {
         let mut text = match self.order {
             None => String::new(),
@@ -134,7 +134,7 @@ impl Makespan {
             let engine =
                 |engine: &Engine| format!("{} {} ({:.0} %)", engine.name, engine.busy_s, 100.0 * engine.utilisation);
             let engines = self.engines.iter().map(engine).join(", ");
-            writeln!(text, "         engines are busy for at most: {engines}").expect("a string");
+            writeln!(text, "         engine busy times: {engines}").expect("a string");
         }
         text
     }
@@ -144,9 +144,9 @@ impl Makespan {
 pub(super) struct ProofDocument {
     proven: bool,
     operations: usize,
-    /// Devices on which the operations were followed.
+    /// Number of devices on which the operations were checked.
     followed: usize,
-    /// The axes along which the others are their images.
+    /// Axes along which the other devices follow by symmetry.
     collapsed: Vec<String>,
 }
 
@@ -165,19 +165,18 @@ fn collapsed(proof: &Proof, mesh: &Mesh) -> Vec<String> {
     proof.collapsed.iter().map(|axis| mesh.axis(axis).name.clone()).collect()
 }
 
-/// On larger meshes it is said on how many devices a proof has followed the schedule.
+/// On larger meshes the number of checked devices is printed.
 const MANY_DEVICES: usize = 64;
 
-/// What was proven, in a line; on large meshes with a second one.
+/// Formats what was proven in one line, on large meshes in two.
 pub fn proof(proof: &Proof, mesh: &Mesh) -> String {
     let (devices, followed) = (proof.devices, proof.followed);
-    let mut text =
-        format!("proven   {} operations on {devices} devices give the right result for all data\n", proof.operations);
+    let mut text = format!("proven   {} operations on {devices} devices, correct for all inputs\n", proof.operations);
     if devices > MANY_DEVICES {
         let how = match proof.collapsed.is_empty() {
-            true => format!("not collapsed: followed on all {devices} devices"),
+            true => format!("checked on all {devices} devices"),
             false => format!(
-                "followed on {followed} of {devices} devices; the others are images under translation along {}",
+                "checked on {followed} of {devices} devices; the others follow by symmetry along {}",
                 collapsed(proof, mesh).join(", ")
             ),
         };
@@ -202,21 +201,44 @@ impl From<&Numerics> for NumericsDocument {
     }
 }
 
-/// The comparison with the dense result, a line for all outputs together, and one for what it says nothing about.
+/// Formats a non-negative figure with three significant digits.
+fn figure(value: f64) -> String {
+    match value {
+        0.0 => "0".to_owned(),
+        0.01..1000.0 => format!("{value:.2}"),
+        _ => format!("{value:.2e}"),
+    }
+}
+
+/// Formats a count with thousands separators.
+fn grouped(count: u64) -> String {
+    let digits = count.to_string();
+    let groups = digits.as_bytes().rchunks(3).rev().map(String::from_utf8_lossy);
+    groups.collect::<Vec<_>>().join(",")
+}
+
+/// Formats the comparison with the dense result: a line for all outputs, and a line for elements not compared.
 pub fn numerics(numerics: &Numerics) -> String {
     let Numerics { elements, not_compared, max_abs_error: error, tolerance, .. } = numerics;
-    let compared = elements - not_compared;
+    let (compared, elements) = (grouped(elements - not_compared), grouped(*elements));
     let line = if numerics.equal {
         format!("equal    all {elements} elements equal the dense result\n")
     } else if !numerics.within {
-        format!("WRONG    {compared} elements, off by {error:.3e} where rounding may cost {tolerance:.3e}\n")
+        format!(
+            "WRONG    max abs error {} exceeds tolerance {}, {compared} elements\n",
+            figure(*error),
+            figure(*tolerance)
+        )
     } else if *error > 0.0 {
-        format!("close    {compared} elements, off by at most {error:.3e} where rounding may cost {tolerance:.3e}\n")
+        format!("close    max abs error {} (tolerance {}), {compared} elements\n", figure(*error), figure(*tolerance))
     } else {
         format!("equal    {compared} of {elements} elements equal the dense result\n")
     };
     if *not_compared == 0 {
         return line;
     }
-    line + &format!("         {not_compared} of {elements} elements could overflow or cancel; not compared\n")
+    line + &format!(
+        "         {} of {elements} elements not compared: they may overflow or cancel\n",
+        grouped(*not_compared)
+    )
 }

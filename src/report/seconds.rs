@@ -1,31 +1,31 @@
-//! Times on the clock of a machine, as documents and people read them.
+//! Times of a machine, as seconds in JSON and with units in text.
 
 use crate::topology::Topology;
 use crate::units::{Time, TimeScale};
 use serde::{Serialize, Serializer};
 use std::fmt;
 
-/// A time on the clock of a machine: a number of seconds in documents, `4.32 us` for people.
+/// A time of a machine: seconds in JSON, `4.32 us` in text.
 #[derive(Clone, Copy, Debug)]
 pub struct Seconds {
-    /// In ticks of the machine.
+    /// The time in ticks of the machine.
     pub time: Time,
     scale: TimeScale,
 }
 
 impl Seconds {
-    /// A time on the clock of this machine.
+    /// A time of this machine.
     pub fn new(time: Time, topology: &Topology) -> Seconds {
         Seconds { time, scale: topology.scale }
     }
 
-    /// How many times another time it is.
+    /// Ratio to another time.
     pub fn ratio(self, other: Seconds) -> f64 {
         self.time.ratio(other.time)
     }
 
-    /// Whether it is shown as `0.00 ns` or zero: a multiple of it says nothing.
-    pub fn is_next_to_nothing(self) -> bool {
+    /// Whether it is printed as `0.00 ns` or zero, so ratios to it are meaningless.
+    pub fn is_negligible(self) -> bool {
         const LEAST_SHOWN: f64 = 0.005e-9;
         self.scale.seconds(self.time) < LEAST_SHOWN
     }

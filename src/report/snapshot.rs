@@ -1,7 +1,7 @@
-//! What a program is lowered to, kept beside it: a text to be read, compared and committed.
+//! Snapshot files: the lowered form of a program as text, to read, compare and commit.
 //!
 //! ```text
-//! # what `mlp.shard` is lowered to; `shardc snapshot --accept` takes what it has become
+//! # snapshot of `mlp.shard`; update with `shardc snapshot --accept`
 //! machine     8 devices on tpu_v5e: Y is a ring of 8 (45.0 GB/s each way)
 //! time        4323634 ps
 //! collective  AllReduce_Y: Out[B, D]{U_Y} -> Out[B, D], 57344 bytes, broadcast
@@ -10,7 +10,7 @@
 //! ..
 //! ```
 //!
-//! The schedule stands below the head, in the form that `shardc prove` reads.
+//! The schedule follows the head, in the form that `shardc prove` reads.
 
 use super::{Findings, text};
 use crate::compiler::Compiled;
@@ -20,21 +20,21 @@ use crate::units::show_seconds;
 use similar::{ChangeTag, TextDiff};
 use std::fmt::Write as _;
 
-/// Added to the name of a program's file.
+/// Suffix of a snapshot file, after the name of the program file.
 pub const SUFFIX: &str = ".snapshot";
 
-/// Picoseconds of a second.
+/// Picoseconds per second.
 const PICOSECONDS: f64 = 1e12;
 
-/// The snapshot of a program.
+/// Formats the snapshot of a program.
 ///
-/// - `name`: the file of the program, without its folder.
-/// - `options`: what was asked for beside the program, such as `--costs book`.
+/// - `name`: the program file, without its folder.
+/// - `options`: the command-line options, such as `--costs book`.
 pub fn snapshot(name: &str, options: &str, compiled: &Compiled, timing: &Timing) -> String {
     let Compiled { topology, plan, schedule, .. } = compiled;
     let findings = Findings::new(plan, topology);
     let (name, options) = (escape::line(name), escape::line(options));
-    let mut text = format!("# what `{name}` is lowered to; `shardc snapshot --accept` takes what it has become\n");
+    let mut text = format!("# snapshot of `{name}`; update with `shardc snapshot --accept`\n");
     for line in text::machine(topology, false).lines() {
         writeln!(text, "machine     {line}").expect("a string");
     }
@@ -49,18 +49,18 @@ pub fn snapshot(name: &str, options: &str, compiled: &Compiled, timing: &Timing)
     format!("{text}\n{schedule}")
 }
 
-/// What is different in a snapshot.
+/// The differences between two snapshots.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// Lines of the head, the time left out: what went, and what came.
+    /// Removed and added lines of the head, without the time.
     pub head: Vec<(Side, String)>,
-    /// Picoseconds before, if that is known, and after.
+    /// Time before and after in picoseconds, if known.
     pub time: (Option<u64>, Option<u64>),
-    /// How many lines of the schedule went, and how many came.
+    /// Numbers of removed and added lines of the schedule.
     pub schedule: (usize, usize),
 }
 
-/// Where a line is.
+/// The snapshot that has a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     /// Only in the old snapshot.
@@ -69,7 +69,7 @@ pub enum Side {
     Came,
 }
 
-/// Compares two snapshots; `None` if they say the same. How lines end plays no role.
+/// Compares two snapshots; `None` if they are equal up to line endings.
 pub fn compare(before: &str, after: &str) -> Option<Change> {
     let [before, after] = [before, after].map(|text| text.replace("\r\n", "\n"));
     if before == after {
@@ -113,7 +113,7 @@ fn differences(old: &[&str], new: &[&str]) -> Vec<(Side, String)> {
 }
 
 impl Change {
-    /// For people, indented: what went, what came, and the time before and after.
+    /// Formats the differences, indented.
     pub fn text(&self) -> String {
         let mut text = String::new();
         for (side, line) in &self.head {
@@ -128,16 +128,16 @@ impl Change {
         };
         let (before, after) = (show(self.time.0), show(self.time.1));
         match self.time {
-            (Some(old), Some(new)) if old == new => writeln!(text, "    time        {after}, as before"),
+            (Some(old), Some(new)) if old == new => writeln!(text, "    time        {after}, unchanged"),
             (Some(old), Some(new)) if old > 0 => {
-                writeln!(text, "    time        {before} before, {after} now: {:.2}x", new as f64 / old as f64)
+                writeln!(text, "    time        {before} -> {after} ({:.2}x)", new as f64 / old as f64)
             }
-            _ => writeln!(text, "    time        {before} before, {after} now"),
+            _ => writeln!(text, "    time        {before} -> {after}"),
         }
         .expect("a string");
         match self.schedule {
-            (0, 0) => writeln!(text, "    schedule    as before"),
-            (went, came) => writeln!(text, "    schedule    {went} lines went, {came} came"),
+            (0, 0) => writeln!(text, "    schedule    unchanged"),
+            (went, came) => writeln!(text, "    schedule    +{came} -{went} lines"),
         }
         .expect("a string");
         text
@@ -151,17 +151,17 @@ mod tests {
     const OLD: &str = "# a\nmachine     m\ntime        2000000 ps\ncollective  AllReduce_X: A\n\nmesh\n%0\n%1\n";
 
     #[test]
-    fn what_went_and_what_came() {
+    fn changes_are_formatted() {
         let new = OLD.replace("AllReduce_X", "ReduceScatter_X").replace("2000000", "3000000").replace("%1", "%1\n%2");
         let change = compare(OLD, &new).expect("another one");
         assert_eq!(
             change.text(),
             "  - collective  AllReduce_X: A\n  + collective  ReduceScatter_X: A\n    \
-             time        2.00 us before, 3.00 us now: 1.50x\n    schedule    0 lines went, 1 came\n"
+             time        2.00 us -> 3.00 us (1.50x)\n    schedule    +1 -0 lines\n"
         );
     }
 
-    /// Whatever is written into a snapshot is noticed, but for how its lines end.
+    /// Every change of a snapshot is noticed, except of line endings.
     #[test]
     fn every_change_is_seen() {
         assert_eq!(compare(OLD, OLD), None);

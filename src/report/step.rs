@@ -1,4 +1,4 @@
-//! One step of a plan: what it does, what it costs, and what no schedule of it can beat.
+//! One step of a plan: operation, cost and lower bound.
 
 use super::run::{LinksDocument, Traffic, links};
 use super::seconds::Seconds;
@@ -11,22 +11,22 @@ use crate::units::{Bytes, Time};
 use itertools::Itertools;
 use serde::Serialize;
 
-/// A step as it is in documents, and in words.
+/// A step of a plan, for text and JSON.
 #[derive(Debug, Serialize)]
 pub struct Step {
-    /// Which one.
+    /// Its number in the plan.
     #[serde(skip)]
     pub id: StepId,
-    /// `product`, `AllGather_X x 3`
+    /// Its name: `product`, `AllGather_X x 3`.
     #[serde(skip)]
     pub name: String,
-    /// `A[I, J] * B[J, K_X] -> C[I, K_X]`
+    /// Its layouts: `A[I, J] * B[J, K_X] -> C[I, K_X]`.
     #[serde(skip)]
     pub layouts: String,
-    /// The methods of a collective; `fused` for what runs in the kernel of a step before it.
+    /// Methods of a collective; `fused` for a step in the kernel of an earlier one.
     #[serde(skip)]
     pub how: String,
-    /// What limits its time.
+    /// The resource that limits its time.
     #[serde(skip)]
     pub limit: &'static str,
     op: &'static str,
@@ -34,46 +34,46 @@ pub struct Step {
     dim: Option<String>,
     operands: Vec<String>,
     result: String,
-    /// The book's case of a product.
+    /// The case of a product, as in the book.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub case: Option<u8>,
     method: Option<String>,
-    /// The first step of the kernel that it is in, by its place in the list.
+    /// Index of the first step of its kernel.
     #[serde(skip_serializing_if = "Option::is_none")]
     kernel: Option<usize>,
-    /// How often it is done.
+    /// Number of repetitions.
     pub times: u64,
     span: [u32; 2],
     #[serde(flatten)]
     traffic: Traffic,
-    /// What it puts on the links by itself, once; none for what sends nothing or is too large to be simulated.
+    /// Link loads of one repetition; empty if it sends nothing or is too large to simulate.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     links: Vec<LinksDocument>,
-    /// Beside its operands.
+    /// Memory in addition to its operands.
     working_bytes_per_device: u64,
     flops_per_device: u128,
-    /// Its time by itself.
+    /// Its time when run alone.
     pub time_s: Seconds,
-    /// A time that no schedule of it beats.
+    /// Lower bound on its time.
     pub bound_s: Seconds,
-    /// What the bound of a collective counts.
+    /// Explanation of the bound of a collective.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bound_reason: Option<String>,
-    /// The methods that could do it, the chosen one first.
+    /// The methods that apply, the chosen one first.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub methods: Option<Vec<Method>>,
 }
 
-/// A method that could do a collective.
+/// A method that applies to a collective.
 #[derive(Debug, Serialize)]
 pub struct Method {
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// Whether it is the one that does it.
+    /// Whether it was chosen.
     pub chosen: bool,
-    /// The time of the collective by itself.
+    /// The time of the collective when run alone.
     pub time_s: Seconds,
-    /// As a multiple of the bound.
+    /// Ratio of the time to the lower bound.
     pub ratio: f64,
 }
 
@@ -119,7 +119,7 @@ impl Step {
         }
     }
 
-    /// Tries the methods that could do it.
+    /// Times the methods that apply.
     pub(super) fn find_methods(&mut self, plan: &Plan, topology: &Topology, lowering: Lowering) {
         let method = |way: MethodTime, chosen| Method {
             name: way.name,
@@ -133,12 +133,12 @@ impl Step {
         });
     }
 
-    /// What the fullest device receives.
+    /// Bytes received by the device that receives the most.
     pub fn bytes_received(&self) -> Bytes {
         Bytes(self.traffic.bytes_received_per_device)
     }
 
-    /// The same for people; `-` if nothing.
+    /// Formats the bytes received; `-` if none.
     pub fn received(&self) -> String {
         match self.bytes_received() {
             Bytes(0) => "-".to_owned(),
@@ -147,7 +147,7 @@ impl Step {
     }
 }
 
-/// What a step does, along which axes, and on which dim.
+/// Name, axes and dim of the operation of a step.
 fn operation(plan: &Plan, id: StepId) -> (&'static str, Vec<String>, Option<String>) {
     let (step, mesh) = (plan.step(id), &plan.program.mesh);
     let collective = match &step.op {
@@ -180,7 +180,7 @@ fn operation(plan: &Plan, id: StepId) -> (&'static str, Vec<String>, Option<Stri
     (collective.kind().name(), axes, dim)
 }
 
-/// The bound of one step, which no schedule of it can beat, and what it counts.
+/// Lower bound of one step over all schedules, with its reason.
 pub fn step_bound(plan: &Plan, id: StepId, topology: &Topology) -> Certificate {
     let bandwidth = match &plan.step(id).op {
         StepOp::Collective(collective) => {
@@ -192,7 +192,7 @@ pub fn step_bound(plan: &Plan, id: StepId, topology: &Topology) -> Certificate {
     Certificate { bound: Bound { latency: Time::ZERO, bandwidth }, reason: Reason::Nothing, largest: true }
 }
 
-/// The ways in which the collective of a step can be done; `None` for other steps, and where nothing is sent.
+/// Times of the methods for the collective of a step; `None` for other steps and if nothing is sent.
 pub fn step_method_times(plan: &Plan, id: StepId, topology: &Topology, lowering: Lowering) -> Option<MethodTimes> {
     let step = plan.step(id);
     let StepOp::Collective(collective) = &step.op else { return None };

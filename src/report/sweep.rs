@@ -1,4 +1,4 @@
-//! A program at many sizes, meshes and machines, as a table for people, as CSV and as JSON.
+//! Results of a sweep, as a table, as CSV and as JSON.
 
 use super::text::lines;
 use crate::sweep::{Crossing, Figures, Outcome, Point};
@@ -8,9 +8,9 @@ use itertools::Itertools;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// The points, the best marked: of those that compute the same, the one that takes the least time.
+/// The points of a sweep. Among points with equal dims, the fastest is marked.
 pub struct Rows<'a> {
-    /// Those of which each is one size for all.
+    /// Names of the swept sizes.
     names: Vec<&'a str>,
     rows: Vec<(&'a Point, &'a Outcome, bool)>,
     /// Whether several machines are compared.
@@ -19,7 +19,7 @@ pub struct Rows<'a> {
 }
 
 impl<'a> Rows<'a> {
-    /// - `axes`: the names that are axes of the mesh. On other meshes and machines a program computes the same.
+    /// - `axes`: the swept names that are mesh axes; they do not change the result of the program.
     pub fn new(points: &'a [Point], outcomes: &'a [Outcome], axes: &[String], crossings: &'a [Crossing]) -> Rows<'a> {
         let of_dims = |point: &Point| {
             let sizes = point.sizes.iter().filter(|(name, _)| !axes.contains(name));
@@ -29,7 +29,7 @@ impl<'a> Rows<'a> {
         for (place, (point, outcome)) in points.iter().zip(outcomes).enumerate() {
             let Ok(figures) = outcome else { continue };
             let known = best.entry(of_dims(point)).or_insert((f64::INFINITY, place));
-            if figures.broken == 0 && figures.time < known.0 {
+            if figures.time < known.0 {
                 *known = (figures.time, place);
             }
         }
@@ -51,12 +51,12 @@ impl<'a> Rows<'a> {
         }
     }
 
-    /// For people.
+    /// Formats the points as a table.
     pub fn text(&self) -> String {
         let mut table = Table::new();
         table.load_style(comfy_table::presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
         let machine = self.several_machines.then_some("machine");
-        let figures = ["devices", "time", "exposed", "compute", "received", "held", "utilised", ""];
+        let figures = ["devices", "time", "exposed", "compute", "received", "memory", "utilisation", ""];
         let header: Vec<&str> = self.names.iter().copied().chain(machine).chain(figures).collect();
         let count = header.len();
         table.set_header(header);
@@ -74,7 +74,9 @@ impl<'a> Rows<'a> {
                     row.push(match (figures.broken, is_best) {
                         (0, true) => "best".to_owned(),
                         (0, false) => String::new(),
-                        (_, _) => "an expectation does not hold".to_owned(),
+                        // Expectations are about one plan, not about all of a sweep.
+                        (_, true) => "best, other than expected".to_owned(),
+                        (_, false) => "other than expected".to_owned(),
                     });
                 }
                 Err(why) => {
@@ -92,28 +94,28 @@ impl<'a> Rows<'a> {
         let best = self.rows.iter().filter(|(.., is_best)| *is_best).collect_vec();
         let filled = match best.as_slice() {
             [(_, Ok(Figures { filled, .. }), _)] if !filled.is_empty() => {
-                format!("\nthe best has its inputs as {}\n", filled.iter().map(|array| format!("`{array}`")).join(", "))
+                format!("\ninput layouts of the best: {}\n", filled.iter().map(|array| format!("`{array}`")).join(", "))
             }
             _ => String::new(),
         };
         lines(table) + &filled + &self.crossings_text()
     }
 
-    /// A line for each crossing.
+    /// Formats the crossings.
     fn crossings_text(&self) -> String {
         let line = |crossing: &Crossing| {
             let Crossing { point, name, size, computes } = crossing;
             let machine = point.hardware.iter().filter(|_| self.several_machines).map(|machine| machine.name.clone());
             let others = point.sizes.iter().map(|(name, size)| format!("{name} = {size}")).chain(machine).join(", ");
             let others = if others.is_empty() { others } else { format!(" ({others})") };
-            let [longer, shorter] = if *computes { ["computing", "what moves"] } else { ["what moves", "computing"] };
-            format!("from {name} = {size} on{others} {longer} takes longer than {shorter}\n")
+            let bound = if *computes { "compute" } else { "communication" };
+            format!("{bound}-bound from {name} = {size}{others}\n")
         };
-        let told: String = self.crossings.iter().map(line).collect();
-        if told.is_empty() { told } else { format!("\n{told}") }
+        let lines: String = self.crossings.iter().map(line).collect();
+        if lines.is_empty() { lines } else { format!("\n{lines}") }
     }
 
-    /// As comma-separated values with a header: seconds, bytes, and what is true as `1`.
+    /// Formats the points as CSV: seconds, bytes, and `1` for true.
     pub fn csv(&self) -> String {
         let quoted = |text: &str| match text.contains([',', '"', '\n', '\r']) {
             true => format!("\"{}\"", text.replace('"', "\"\"")),
@@ -142,7 +144,7 @@ impl<'a> Rows<'a> {
         text
     }
 
-    /// As a document.
+    /// Converts the points to JSON.
     pub fn document(&self, file: &'a str) -> SweepDocument<'a> {
         let row = |(point, outcome, is_best): &(&'a Point, &'a Outcome, bool)| RowDocument {
             sizes: point.sizes.iter().map(|(name, size)| SizeDocument { name, size: *size }).collect(),
@@ -198,9 +200,9 @@ struct RowDocument<'a> {
 }
 
 #[derive(Debug, Serialize)]
-struct SizeDocument<'a> {
-    name: &'a str,
-    size: u64,
+pub(super) struct SizeDocument<'a> {
+    pub(super) name: &'a str,
+    pub(super) size: u64,
 }
 
 #[derive(Debug, Serialize)]

@@ -1,7 +1,9 @@
-//! Reports for people.
+//! Text reports.
 
 use super::findings::Findings;
+use super::fold;
 use super::run::Makespan;
+use super::step::Step;
 use crate::method::Method;
 use crate::plan::StepOp;
 use crate::sim::clock::Timing;
@@ -12,7 +14,7 @@ use itertools::Itertools;
 use std::cmp::Reverse;
 use std::fmt::Write as _;
 
-/// The machine in a line: `8 devices, mesh {X: 8} on tpu_v5e; X is a ring of 8 links of 45.0 GB/s each way`.
+/// Describes the machine in one line: `8 devices, mesh {X: 8} on tpu_v5e; X is a ring of 8 links of 45.0 GB/s each way`.
 pub fn machine(topology: &Topology, assumed: bool) -> String {
     let mesh = &topology.mesh;
     let axis = |(axis, links): (&crate::mesh::Axis, &AxisLinks)| {
@@ -30,13 +32,33 @@ pub fn machine(topology: &Topology, assumed: bool) -> String {
     format!("{} devices on {}{assumed}: {axes}\n{degraded}", mesh.device_count(), topology.hardware.name)
 }
 
-/// What moves and what it costs, step by step; then the totals and, for each product, what was not chosen.
-pub fn plan(findings: &Findings<'_>) -> String {
+/// Formats the steps, the totals, and the alternatives of each product.
+///
+/// The rows of a table of steps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rows {
+    /// All steps.
+    All,
+    /// Steps that communicate.
+    Moves,
+}
+
+/// - `width`: see [`steps`].
+pub fn plan(findings: &Findings<'_>, width: Option<usize>) -> String {
+    plan_of(findings, width, Rows::All)
+}
+
+/// Formats a plan as [`plan`] does, with some rows of its table.
+pub fn plan_of(findings: &Findings<'_>, width: Option<usize>, rows: Rows) -> String {
     let plan = findings.plan;
-    let mut text = format!("{}\n{}", steps(findings), findings.totals_text());
+    let table = match rows {
+        Rows::All => steps(findings, width),
+        Rows::Moves => moves(findings, width),
+    };
+    let mut text = format!("{table}\n{}", findings.totals_text());
     for id in &plan.filled {
         let name = plan.program.name(plan.step(*id).value);
-        writeln!(text, "the input `{name}` comes as `{}`", plan.array(*id)).expect("a string");
+        writeln!(text, "input `{name}`: chosen layout `{}`", plan.array(*id)).expect("a string");
     }
     for product in findings.products.iter().filter(|product| product.ways.len() > 1 || product.pin.is_some()) {
         text.push('\n');
@@ -45,19 +67,109 @@ pub fn plan(findings: &Findings<'_>) -> String {
     text
 }
 
-/// What moves, step by step.
-pub fn steps(findings: &Findings<'_>) -> String {
-    let mut steps = table(["step", "layouts", "received", "time", "bound by", "method"]);
-    for step in &findings.steps {
-        let case = step.case.map(|case| format!("case {case}"));
-        let how = case.iter().chain(Some(&step.how).filter(|how| !how.is_empty())).join(", ");
-        let (time, limit) = (step.time_s.to_string(), step.limit.to_owned());
-        steps.add_row([step.name.clone(), step.layouts.clone(), step.received(), time, limit, how]);
+/// Formats the table of steps.
+///
+/// - `width`: the width of a terminal. With it, equal layers are folded, and layouts that do not fit beside the figures
+///   stand below them.
+pub fn steps(findings: &Findings<'_>, width: Option<usize>) -> String {
+    let rows = findings.steps.iter().map(row).collect_vec();
+    let Some(width) = width else { return whole(&rows) };
+    let named = |[name, layouts, rest @ ..]: &[String; 6]| (format!("{name} {layouts}"), rest.clone());
+    let runs = fold::runs(&rows.iter().map(named).collect_vec());
+    let folded = runs.iter().flat_map(|run| {
+        let again = (run.times > 1).then(|| repeated(findings, run));
+        rows[run.rows.clone()].iter().cloned().chain(again)
+    });
+    let folded = folded.collect_vec();
+    let text = whole(&folded);
+    if text.lines().all(|line| line.chars().count() <= width) { text } else { narrow(&folded, width) }
+}
+
+/// Formats the table of the steps that communicate.
+fn moves(findings: &Findings<'_>, width: Option<usize>) -> String {
+    let moves = findings.steps.iter().filter(|step| findings.plan.communicates(step.id));
+    let rows = moves.map(row).collect_vec();
+    let text = whole(&rows);
+    match width {
+        Some(width) if text.lines().any(|line| line.chars().count() > width) => narrow(&rows, width),
+        Some(_) | None => text,
     }
+}
+
+fn row(step: &Step) -> [String; 6] {
+    let case = step.case.map(|case| format!("case {case}"));
+    let how = case.iter().chain(Some(&step.how).filter(|how| !how.is_empty())).join(", ");
+    let (time, limit) = (step.time_s.to_string(), step.limit.to_owned());
+    [step.name.clone(), step.layouts.clone(), step.received(), time, limit, how]
+}
+
+/// The table of steps with all columns.
+fn whole(rows: &[[String; 6]]) -> String {
+    let mut steps = table(["step", "layouts", "received", "time", "bound by", "method"]);
+    steps.add_rows(rows);
     lines(steps)
 }
 
-/// The runs that are done in pieces. Of identical ones, such as those of equal layers, only the first is listed.
+/// The table of steps with layouts and methods below the figures.
+fn narrow(rows: &[[String; 6]], width: usize) -> String {
+    const HARD: &str = "\u{a0}";
+    let mut figures = table(["step", "bound by", "received", "time"]);
+    figures.add_rows(rows.iter().map(|[step, _, received, time, limit, _]| [step, limit, received, time]));
+    let mut lines = figures.lines().map(|line| format!("{}\n", line.trim_end())).collect_vec().into_iter();
+    let mut text = lines.next().unwrap_or_default();
+    for (line, [_, layouts, .., method]) in lines.zip(rows) {
+        text.push_str(&line);
+        // A method stays on one line.
+        let method = method.replace(' ', HARD);
+        let below = [layouts, &method].into_iter().filter(|words| !words.is_empty()).join("; ");
+        for (place, part) in wrapped(&below, width.saturating_sub(6)).iter().enumerate() {
+            let indent = if place == 0 { 3 } else { 5 };
+            writeln!(text, "{:indent$}{}", "", part.replace(HARD, " ")).expect("a string");
+        }
+    }
+    text
+}
+
+/// Breaks a line at spaces outside brackets.
+fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut depth = 0usize;
+    let words = text.split(|c: char| {
+        match c {
+            '[' | '{' | '(' => depth += 1,
+            ']' | '}' | ')' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        c == ' ' && depth == 0
+    });
+    let mut lines: Vec<String> = Vec::new();
+    for word in words {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
+/// The row that stands for the repetitions of a run.
+fn repeated(findings: &Findings<'_>, run: &fold::Run) -> [String; 6] {
+    let (count, again) = (run.rows.len(), run.times - 1);
+    let steps = &findings.steps[run.rows.end..run.rows.end + count * again];
+    let last = steps.last().map_or("", |step| step.layouts.rsplit(" -> ").next().unwrap_or_default());
+    let received: u64 = steps.iter().map(|step| step.bytes_received().0).sum();
+    let time: Time = steps.iter().map(|step| step.time_s.time).sum();
+    let what = match count {
+        1 => format!("the same {again} times more, to {last}"),
+        _ => format!("the same {count} steps {again} times more, to {last}"),
+    };
+    let received = if received == 0 { "-".to_owned() } else { Bytes(received).to_string() };
+    ["...".to_owned(), what, received, findings.seconds(time).to_string(), String::new(), String::new()]
+}
+
+/// Formats the runs of steps that are split into pieces. Of identical runs, as in equal layers, only the first is listed.
 pub fn pieces(findings: &Findings<'_>) -> String {
     let plan = findings.plan;
     // Of computations the products.
@@ -70,16 +182,16 @@ pub fn pieces(findings: &Findings<'_>) -> String {
         (dim.clone(), *pieces, names.collect_vec())
     };
     let pipelines = findings.pipelines();
-    let mut told: Vec<(_, usize, usize)> = Vec::new();
+    let mut shown: Vec<(_, usize, usize)> = Vec::new();
     for (at, pipeline) in pipelines.iter().enumerate() {
         let shape = alike(pipeline);
-        match told.iter_mut().find(|(known, ..)| *known == shape) {
+        match shown.iter_mut().find(|(known, ..)| *known == shape) {
             Some((_, _, count)) => *count += 1,
-            None => told.push((shape, at, 1)),
+            None => shown.push((shape, at, 1)),
         }
     }
     let mut text = String::new();
-    for (_, at, count) in told {
+    for (_, at, count) in shown {
         let (dim, pieces, steps) = &pipelines[at];
         let name = |at: usize| {
             let step = &findings.steps[at];
@@ -88,15 +200,14 @@ pub fn pieces(findings: &Findings<'_>) -> String {
         let steps = steps.iter().copied().filter(counts).map(name).join(", ");
         let more = match count {
             1 => String::new(),
-            _ => format!("; {} more like it", count - 1),
+            _ => format!(" ({} more such runs)", count - 1),
         };
-        writeln!(text, "pieces   {pieces} along {dim}, so that links and devices work at once: {steps}{more}")
-            .expect("a string");
+        writeln!(text, "overlap  {pieces} pieces along {dim}: {steps}{more}").expect("a string");
     }
     text
 }
 
-/// A table without lines; its third and fourth columns are figures.
+/// An empty table without rules; its third and fourth columns are aligned right.
 pub(super) fn table<const N: usize>(header: [&str; N]) -> Table {
     let mut table = Table::new();
     table.load_style(comfy_table::presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
@@ -109,22 +220,32 @@ pub(super) fn table<const N: usize>(header: [&str; N]) -> Table {
     table
 }
 
-/// The lines of a table.
+/// Formats a table.
 pub(super) fn lines(table: Table) -> String {
     table.lines().map(|line| format!("{}\n", line.trim_end())).collect()
 }
 
-/// For each collective the methods that could do it, with their times by themselves and as multiples of the bound.
+/// Lists the methods of each collective, with their times and their ratios to the bound.
 pub fn methods(findings: &Findings<'_>) -> String {
     let mut text = String::new();
     for step in &findings.steps {
         let Some(methods) = &step.methods else { continue };
         let name = findings.plan.op_name(step.id);
-        writeln!(text, "\n{name} {}, bound {}", step.layouts, step.bound_s).expect("a string");
+        writeln!(text, "\n{name} {}, lower bound {}", step.layouts, step.bound_s).expect("a string");
         for method in methods {
             let on_request = Method::from_name(&method.name).is_some_and(Method::is_on_request);
-            let sign = if method.chosen { "chosen" } else { "instead" };
-            let note = if on_request && !method.chosen { " (only if asked for)" } else { "" };
+            let sign = if method.chosen { "chosen" } else { "other" };
+            let networks = || findings.topology.hardware.networks().map(|network| &network.methods);
+            let is_listed =
+                Method::from_name(&method.name).is_none_or(|method| networks().any(|own| own.contains(&method)));
+            let note = match method.chosen {
+                true => "",
+                false if on_request => " (only with `using`)",
+                false if networks().all(|own| !own.is_empty()) && !is_listed => {
+                    " (not in the library of this machine; only with `using`)"
+                }
+                false => "",
+            };
             let (time, ratio, name) = (method.time_s, method.ratio, &method.name);
             writeln!(text, "  {sign:<7} {time:>9} {ratio:>6.2}x  {name}{note}").expect("a string");
         }
@@ -132,21 +253,31 @@ pub fn methods(findings: &Findings<'_>) -> String {
     text
 }
 
-/// The simulated time against its bound.
+/// Formats the simulated time, its lower bound, and the bottleneck.
 pub fn timing(findings: &Findings<'_>, timing: &Timing) -> String {
     let time = Makespan::new(timing, findings.bound.time, findings.topology);
     let (makespan, ratio, bound) = (time.makespan_s, time.ratio, time.bound_s);
-    let mut text = format!("time     {makespan} on the simulated links, {ratio:.2}x the bound of {bound}\n");
-    if let Some(links) = findings.bound_links {
-        let links = links.name(findings.topology);
-        writeln!(text, "         however the steps overlap, the {links} carry all they move in no less")
-            .expect("a string");
-        return text + &time.link() + &time.service();
+    let mut text = format!("time     {makespan} simulated, {ratio:.2}x the lower bound {bound}\n");
+    if let Some(limit) = limit(findings) {
+        writeln!(text, "         {limit}").expect("a string");
     }
-    let slowest = findings.steps.iter().max_by_key(|step| (step.bound_s.time, Reverse(step.id)));
-    if let Some(step) = slowest.filter(|step| step.bound_s.time > Time::ZERO) {
-        let why = step.bound_reason.as_deref().unwrap_or("operations and memory, not links, take the time");
-        writeln!(text, "         the longest step is {}; at best {why}", step.name).expect("a string");
+    let by_the_clock = findings.by_the_clock();
+    if !by_the_clock.is_empty() {
+        let book = findings.seconds(findings.plan.totals().time());
+        write!(text, "         {book} by the book, steps in sequence; {by_the_clock}").expect("a string");
     }
     text + &time.link() + &time.service()
+}
+
+/// The resource that limits the time of a plan, in a sentence.
+pub fn limit(findings: &Findings<'_>) -> Option<String> {
+    if let Some(links) = findings.bound_links {
+        let bound = findings.seconds(findings.bound.time);
+        return Some(format!("the {} are busy for {bound} in any order of the steps", links.name(findings.topology)));
+    }
+    let slowest = findings.steps.iter().max_by_key(|step| (step.bound_s.time, Reverse(step.id)));
+    let step = slowest.filter(|step| step.bound_s.time > Time::ZERO)?;
+    let name = findings.plan.program.name(findings.plan.step(step.id).value);
+    let limit = step.bound_reason.clone().unwrap_or_else(|| format!("{}-bound", step.limit));
+    Some(format!("longest step {} of `{name}`: {limit}", step.name))
 }

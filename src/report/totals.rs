@@ -1,4 +1,4 @@
-//! What a plan comes to as a whole, and how far it may be from the best, a sentence each.
+//! Totals of a plan and its distance from the optimum.
 
 use super::findings::Findings;
 use super::run;
@@ -9,92 +9,91 @@ use std::cmp::Reverse;
 use std::fmt::Write as _;
 
 impl Findings<'_> {
-    /// The sums over all steps, then what is claimed of them.
+    /// Formats the totals, then the claims about them.
     pub(super) fn totals_text(&self) -> String {
         let (totals, costs) = (&self.totals, self.plan.costs);
         let time = self.seconds(totals.time());
         let (communication, compute) = (self.seconds(totals.communication), self.seconds(totals.compute));
         let mut text = format!(
-            "total {time}: communication {communication} + compute {compute}, one step after the other ({costs} costs)\n"
+            "total {time}: communication {communication} + compute {compute}, steps in sequence ({costs} costs)\n"
         );
         if let Some(whole) = self.plan.overlap.whole {
             let time = self.seconds(whole.time);
-            writeln!(text, "overlapped {time} on the simulated links, as `shardc time` has it").expect("a string");
+            writeln!(text, "with overlap {time} simulated (see `shardc time`)").expect("a string");
         }
         text.push_str(&self.by_the_clock());
         for name in &self.plan.split {
-            writeln!(text, "softmax `{name}` is computed in parts: its largest element, its powers and their sum")
-                .expect("a string");
+            writeln!(text, "softmax `{name}` is split into max, exp and sum").expect("a string");
         }
-        for Rewriting { told, time, received } in &self.plan.rewritten {
+        for Rewriting { summary, time, received } in &self.plan.rewritten {
             let [before, after] = match costs {
                 "bytes" => received.map(|bytes| format!("{bytes} received")),
                 _ => time.map(|time| self.seconds(time).to_string()),
             };
-            writeln!(text, "{told}: {after} instead of {before}").expect("a string");
+            writeln!(text, "{summary}: {after} instead of {before}").expect("a string");
         }
         writeln!(text, "{}\n{}", run::usage(&totals.usage), self.optimality()).expect("a string");
-        text + &self.whatever_the_plan()
+        text + &self.lower_bound()
     }
 
-    /// Whether a cheaper plan exists.
+    /// Formats whether a cheaper plan exists.
     fn optimality(&self) -> String {
         let plan = self.plan;
         if plan.is_optimal() {
-            let axes = if plan.in_parts { "axes in parts included" } else { "on whole axes" };
+            let axes = if plan.in_parts { "whole and split axes" } else { "whole axes" };
             return match plan.costs {
-                "bytes" => format!("no plan of these moves, {axes}, receives fewer bytes"),
-                "book" => format!("no plan of these moves, {axes}, is faster by the book's formulas"),
-                _ => format!("no plan of these moves, {axes}, takes less simulated time step by step"),
+                "bytes" => format!("optimal: no plan receives fewer bytes ({axes})"),
+                "book" => format!("optimal in sequence: no plan is faster by the book's formulas ({axes})"),
+                _ => format!("optimal in sequence: no cheaper plan exists under this cost model ({axes})"),
             };
         }
         if let Some((sum, whole)) = plan.instead {
             let [sum, whole] = [sum, whole].map(|time| self.seconds(time));
-            return format!("the cheapest plan step by step takes {sum}, and {whole} as a whole: this one is faster");
+            return format!(
+                "chosen for its time with overlap: the cheapest plan in sequence takes {sum}, with overlap {whole}"
+            );
         }
         if plan.stop == Stop::Reshards {
-            let layouts = "the layouts are those of the best plan that was found with chains of collectives";
-            return format!("{layouts}; each `Reshard` does such a chain as one");
+            let layouts = "not proven optimal: layouts are those of the best plan with chains of collectives";
+            return format!("{layouts}; each `Reshard` replaces one chain");
         }
         let why = match plan.stop {
-            Stop::Pins => "products were done as they were pinned",
-            Stop::Methods => "collectives are done by the methods that are asked for",
-            Stop::Limits => "within the limits no cheaper one was found",
-            Stop::Memory => "only some moves were searched, as `--max-memory` bounds the search",
-            Stop::Time => "the search ended at its time limit, which `--time-limit` sets",
-            Stop::Work => "the search ended at its limit on work",
-            Stop::Gap | Stop::Optimal | Stop::Reshards | Stop::Whole => "no cheaper one was found",
+            Stop::Pins => "products are pinned",
+            Stop::Methods => "methods are prescribed with `using`",
+            Stop::Limits => "no cheaper plan was found within the limits",
+            Stop::Memory => "restricted move set because of `--max-memory`",
+            Stop::Time => "the search stopped at `--time-limit`",
+            Stop::Work => "the search stopped at its work limit",
+            Stop::Gap | Stop::Optimal | Stop::Reshards | Stop::Whole => "no cheaper plan was found",
         };
         let bound = self.seconds(plan.lower_bound);
-        if bound.is_next_to_nothing() {
-            return format!("no lower bound is known; {why}");
+        if bound.is_negligible() {
+            return format!("not proven optimal: lower bound unknown; {why}");
         }
         let ratio = self.totals.time().ratio(bound.time);
-        format!("no plan takes less than {bound}, this one {ratio:.2}x of that; {why}")
+        format!("not proven optimal: lower bound in sequence {bound}, this plan {ratio:.2}x; {why}")
     }
 
-    /// What no plan beats; nothing where that is next to nothing.
-    fn whatever_the_plan(&self) -> String {
+    /// Formats the lower bound over all plans, if it is not negligible.
+    fn lower_bound(&self) -> String {
         let Some(floor) = self.floor() else { return String::new() };
         let (time, unit) = (self.seconds(floor.time), floor.unit.name(self.topology));
-        if time.is_next_to_nothing() {
+        if time.is_negligible() {
             return String::new();
         }
         let busy = match floor.unit {
-            Unit::Engine(_) if self.topology.hardware.engines.names().len() == 1 => {
-                "each device computes for".to_owned()
-            }
-            Unit::Engine(_) => format!("the engine `{unit}` of each device is busy for"),
-            Unit::Links(_) => format!("the {unit} are busy for"),
+            Unit::Engine(_) if self.topology.hardware.engines.names().len() == 1 => "compute".to_owned(),
+            Unit::Engine(_) => format!("engine `{unit}`"),
+            Unit::Links(_) => unit,
         };
-        let ratio = self.totals.time().ratio(floor.time);
-        // Where axes in parts are not thought of, they may do with less.
-        let axes = if self.plan.in_parts { "" } else { " on whole axes" };
-        format!("whatever the plan{axes}, {busy} {time}; the total is {ratio:.2}x of that\n")
+        let ratio = self.plan.time().ratio(floor.time);
+        // Plans with split axes may beat a bound over whole axes.
+        let axes = if self.plan.in_parts { "" } else { ", whole axes" };
+        format!("lower bound with any overlap {time} ({busy}{axes}), this plan {ratio:.2}x\n")
     }
 
-    /// Where the simulated times of steps differ from those that they were planned with: by how much, and which step most.
-    fn by_the_clock(&self) -> String {
+    /// Formats the difference between simulated and planned communication times, and the step that differs most.
+    pub(super) fn by_the_clock(&self) -> String {
         let plan = self.plan;
         let planned = |id: StepId| plan.step(id).cost.time;
         let simulated = |id: StepId| match &plan.step(id).recipe {
@@ -107,11 +106,12 @@ impl Findings<'_> {
         let collectives = plan.ids().filter(|id| matches!(plan.step(*id).op, StepOp::Collective(_)));
         let together: Time = collectives.map(|id| simulated(id) * plan.times(id)).sum();
         format!(
-            "simulated, communication takes {}: {} takes {} by the book, {} on these links; by the book memory is free\n",
+            "simulated communication {}; largest difference: {} takes {} by the book, {} simulated by {}\n",
             self.seconds(together),
             step.name,
             step.time_s,
             self.seconds(simulated(step.id)),
+            step.how,
         )
     }
 }
@@ -124,7 +124,7 @@ mod tests {
     use crate::plan::Stop;
     use crate::units::Time;
 
-    /// By the book an AllReduce of little is eight hops; the fastest method takes four. The default says nothing of it.
+    /// A small AllReduce is eight hops by the book; the fastest method takes four. Exact costs print no difference.
     #[test]
     fn another_time_than_the_books_is_reported() {
         let source = "mesh {Y: 8 ring} on tpu_v5e\nA: f32[64]{U_Y}\nC[64] = A\n";
@@ -133,27 +133,27 @@ mod tests {
             let options = Options { costs, ..Options::default() };
             let compiled = compiler::preview(&program, &options).expect("a plan");
             let text = Findings::new(&compiled.plan, &compiled.topology).totals_text();
-            let line = "AllReduce_Y takes 8.00 us by the book, 4.00 us on these links";
+            let line = "AllReduce_Y takes 8.00 us by the book, 4.00 us simulated";
             assert_eq!(text.contains(line), reported, "{text}");
             assert_eq!(text.contains("by the book"), reported, "{text}");
         }
     }
 
     #[test]
-    fn a_bound_of_next_to_nothing_is_not_told() {
+    fn a_negligible_bound_is_not_printed() {
         let (program, found) = compiler::check("mesh {X: 2} on tpu_v5e\nA: f32[4_X]\nC = AllGather_X(A)\n");
         let program = program.unwrap_or_else(|| panic!("{found:?}"));
         let mut compiled = compiler::preview(&program, &Options::default()).expect("a plan");
         compiled.plan.stop = Stop::Gap;
-        // A tick of the machine is far below what is shown.
+        // A tick of the machine is far below the printed precision.
         for bound in [Time::ZERO, Time::from_ticks(1)] {
             compiled.plan.lower_bound = bound;
             let text = Findings::new(&compiled.plan, &compiled.topology).totals_text();
-            let line = "no lower bound is known; no cheaper one was found\n";
+            let line = "lower bound unknown; no cheaper plan was found\n";
             assert!(text.contains(line) && !text.contains("0.00 ns"), "{text}");
         }
         compiled.plan.lower_bound = compiled.plan.totals().time();
         let text = Findings::new(&compiled.plan, &compiled.topology).totals_text();
-        assert!(text.contains("this one 1.00x of that; no cheaper one"), "{text}");
+        assert!(text.contains("this plan 1.00x; no cheaper plan"), "{text}");
     }
 }

@@ -1,4 +1,4 @@
-//! Why a product is done as it is: what else could be done, ranked, and what each would lose.
+//! The alternatives of a product, ranked by cost, and why each was not chosen.
 
 use super::seconds::Seconds;
 use crate::plan::{Alternative, Choice, Limit, Plan, Totals};
@@ -8,39 +8,39 @@ use crate::units::{Bytes, Time};
 use serde::Serialize;
 use std::fmt::Write as _;
 
-/// A product with the ways to do it, the chosen one first.
+/// A product with its alternatives, the chosen one first.
 #[derive(Clone, Debug, Serialize)]
 pub struct Product {
-    /// What it makes.
+    /// The value it computes.
     #[serde(skip)]
     pub value: ValueId,
-    /// The name of the array in whose expression it stands: `h` of `x * W` in `h = relu(x * W)`.
+    /// The array in whose expression it occurs: `h` for `x * W` in `h = relu(x * W)`.
     #[serde(skip)]
     pub made: String,
     result: String,
     case: u8,
-    /// The chosen one, then the others.
+    /// The chosen alternative, then the others.
     pub ways: Vec<Way>,
-    /// The plan of a way that is asked for.
+    /// The plan with the requested alternative.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub asked: Option<Asked>,
-    /// What its statement asks for.
+    /// The pin of its statement.
     #[serde(skip)]
     pub pin: Option<Pin>,
 }
 
-/// A way to do a product.
+/// An alternative for a product.
 #[derive(Clone, Debug, Serialize)]
 pub struct Way {
     chosen: bool,
     moves: Vec<String>,
-    /// Of all of it, by itself.
+    /// Total time when run alone.
     pub time_s: Seconds,
     communication_s: Seconds,
     bytes_received_per_device: u64,
     flops_per_device: u128,
     held_bytes_per_device: u64,
-    /// Whether the times are bounds.
+    /// Whether the times are lower bounds.
     at_least: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     lost: Option<String>,
@@ -48,7 +48,7 @@ pub struct Way {
     compute: Seconds,
 }
 
-/// What a statement asks for, beside the cheapest way that there would be.
+/// A pinned alternative and the cheapest one.
 #[derive(Clone, Debug, Serialize)]
 pub struct Pin {
     result: String,
@@ -58,7 +58,7 @@ pub struct Pin {
     best_moves: Vec<String>,
 }
 
-/// The plan of the whole program in which a product is done in the way that is asked for.
+/// The plan of the whole program with the requested alternative.
 #[derive(Clone, Debug, Serialize)]
 pub struct Asked {
     pin: String,
@@ -69,7 +69,7 @@ pub struct Asked {
     /// The sums over its steps.
     #[serde(skip)]
     totals: Totals,
-    /// What moves for the product.
+    /// The moves of the product.
     #[serde(skip)]
     moves: Option<String>,
 }
@@ -108,15 +108,15 @@ impl Product {
         }
     }
 
-    /// Whether it makes the array of this name, or stands in the middle of its expression.
+    /// Whether it computes the array of this name or a part of its expression.
     pub fn is_of(&self, name: &str) -> bool {
         self.result == name || self.made == name
     }
 
-    /// The same with the plan of a way that is asked for.
+    /// Adds the plan with the requested alternative.
     ///
-    /// - `pin`: `by gather(B)`
-    /// - `totals`, `theirs`: of that plan, and its products
+    /// - `pin`: the alternative, such as `by gather(B)`.
+    /// - `totals`, `theirs`: totals and products of that plan.
     pub fn asked(self, pin: &str, totals: &Totals, theirs: &[Product], topology: &Topology) -> Product {
         let product = theirs.iter().find(|product| product.is_of(&self.result));
         let way = product.and_then(|product| product.ways.first());
@@ -132,7 +132,7 @@ impl Product {
         Product { asked: Some(asked), ..self }
     }
 
-    /// Why it is done so, beside the plan that was chosen with its totals.
+    /// Explains the choice; `chosen` are the totals of the chosen plan.
     pub fn why(&self, chosen: &Totals, topology: &Topology) -> String {
         match &self.asked {
             Some(asked) => self.beside(asked, chosen, topology),
@@ -140,14 +140,14 @@ impl Product {
         }
     }
 
-    /// The way that was chosen, then the others with what they lose.
+    /// Formats the alternatives, ranked, with the reasons against them.
     fn ranked(&self) -> String {
-        let mut text = format!("why {}, case {}\n", self.result, self.case);
+        let mut text = format!("`{}`, case {}: alternatives by cost\n", self.result, self.case);
         for way in &self.ways {
             text.push_str(&way.line());
             writeln!(
                 text,
-                "      communication {} + compute {}, receives {}, holds {} for one step",
+                "      communication {} + compute {}, receives {}, memory {}",
                 way.communication_s,
                 way.compute,
                 Bytes(way.bytes_received_per_device),
@@ -157,37 +157,37 @@ impl Product {
             way.lost.iter().try_for_each(|lost| writeln!(text, "      {lost}")).expect("a string");
         }
         if self.ways.len() == 1 {
-            text.push_str("  there is no other way\n");
+            text.push_str("  no alternatives\n");
         }
         text
     }
 
-    /// The plan with the way that was asked for, beside the plan that was chosen.
+    /// Compares the plan with the requested alternative and the chosen plan.
     fn beside(&self, asked: &Asked, ours: &Totals, topology: &Topology) -> String {
         let time = |time| topology.scale.show(time);
         let theirs = &asked.totals;
         let (name, pin, total) = (&self.result, &asked.pin, Seconds::new(ours.time(), topology));
         let (time_s, ratio) = (asked.time_s, asked.time_s.ratio(total));
-        let mut text = format!("{name} {pin}: the plan takes {time_s}, {ratio:.2}x of {total}\n");
+        let mut text = format!("{name} {pin}: {time_s}, {ratio:.2}x of the chosen plan ({total})\n");
         let rows = [
             ("communication", [theirs, ours].map(|totals| time(totals.communication))),
             ("compute", [theirs, ours].map(|totals| time(totals.compute))),
             ("received", [theirs, ours].map(|totals| totals.received().to_string())),
-            ("held", [theirs, ours].map(|totals| totals.peak().to_string())),
+            ("peak memory", [theirs, ours].map(|totals| totals.peak().to_string())),
         ];
         for (what, [theirs, ours]) in rows {
             writeln!(text, "  {what:<13} {theirs:>9}, chosen {ours}").expect("a string");
         }
-        asked.moves.iter().try_for_each(|moves| writeln!(text, "  it goes {moves}")).expect("a string");
+        asked.moves.iter().try_for_each(|moves| writeln!(text, "  moves: {moves}")).expect("a string");
         text
     }
 
-    /// `case 3: a contracted dim is sharded alike in both`
+    /// Formats `case 3: a contracted dim is sharded alike in both operands`.
     pub(super) fn case(&self) -> String {
         format!("case {}: {}", self.case, CASES[usize::from(self.case - 1)])
     }
 
-    /// Its case and its ways, a line each, and what a pin costs.
+    /// Formats its case, its alternatives and its pin.
     pub(super) fn alternatives(&self) -> String {
         let mut text = format!("{} is {}\n", self.result, self.case());
         text.extend(self.ways.iter().map(Way::line));
@@ -196,51 +196,51 @@ impl Product {
     }
 }
 
-/// The book's cases in a line each.
+/// The book's cases.
 const CASES: [&str; 4] = [
-    "local blocks can be multiplied as they are",
-    "a dim on which the operands meet is sharded in one of them only",
-    "a contracted dim is sharded alike in both",
-    "an axis shards different dims of the result in both operands",
+    "local shards are multiplied without communication",
+    "a shared dim is sharded in one operand only",
+    "a contracted dim is sharded alike in both operands",
+    "one axis shards different result dims in the two operands",
 ];
 
 impl Way {
     fn line(&self) -> String {
-        let sign = if self.chosen { "chosen" } else { "instead" };
+        let sign = if self.chosen { "chosen" } else { "other" };
         format!("  {sign:<7} {:>9}  {}\n", self.time(), self.moves())
     }
 
-    /// What moves, for people.
+    /// Formats its moves.
     pub(super) fn moves(&self) -> String {
         moves(&self.moves)
     }
 
-    /// Its time, for people: `>= 3.00 us` where that is a bound.
+    /// Formats its time: `>= 3.00 us` if it is a lower bound.
     pub(super) fn time(&self) -> String {
         format!("{}{}", if self.at_least { ">= " } else { "" }, self.time_s)
     }
 }
 
 impl Pin {
-    /// What it costs: `pinned by gather(A): 1.90x of the best, which is 4.00 us with AllGather_X(B[J_X, K])`.
+    /// Formats its cost: `pinned by gather(A): 1.90x the best alternative, 4.00 us with AllGather_X(B[J_X, K])`.
     pub(super) fn words(&self) -> String {
         let (best, moves) = (self.best_time_s, moves(&self.best_moves));
         let beside = if self.time_s.time <= best.time {
-            "no other way is faster".to_owned()
-        } else if best.is_next_to_nothing() {
-            format!("the best takes no time, with {moves}")
+            "no alternative is faster".to_owned()
+        } else if best.is_negligible() {
+            format!("the best alternative takes no time, with {moves}")
         } else {
-            format!("{:.2}x of the best, which is {best} with {moves}", self.time_s.ratio(best))
+            format!("{:.2}x the best alternative, {best} with {moves}", self.time_s.ratio(best))
         };
         format!("pinned {}: {beside}", self.pin)
     }
 }
 
 fn moves(moves: &[String]) -> String {
-    if moves.is_empty() { "no move".to_owned() } else { moves.join(", ") }
+    if moves.is_empty() { "no moves".to_owned() } else { moves.join(", ") }
 }
 
-/// The name of the array in whose expression a product stands.
+/// The array in whose expression a product occurs.
 fn made(plan: &Plan, product: ValueId) -> String {
     let program = &plan.program;
     let mut value = product;
@@ -252,7 +252,7 @@ fn made(plan: &Plan, product: ValueId) -> String {
     program.name(value)
 }
 
-/// The term in which a way is worst against the chosen one, and what limits it there.
+/// Explains the largest disadvantage of an alternative against the chosen one.
 fn lost(chosen: &Alternative, other: &Alternative, topology: &Topology) -> String {
     let show = |time| topology.scale.show(time);
     let compute = |way: &Alternative| way.time.saturating_sub(way.communication);
@@ -260,26 +260,26 @@ fn lost(chosen: &Alternative, other: &Alternative, topology: &Topology) -> Strin
     let computing = compute(other).saturating_sub(compute(chosen));
     if communication == Time::ZERO && computing == Time::ZERO {
         return if other.received > chosen.received {
-            format!("loses by bytes: {} more are received", Bytes(other.received.0 - chosen.received.0))
+            format!("receives {} more", Bytes(other.received.0 - chosen.received.0))
         } else {
-            "takes no longer by itself; it is the rest of the program that is cheaper so".to_owned()
+            "as fast by itself, but the rest of the program is slower".to_owned()
         };
     }
     if computing > communication {
         let times = other.flops as f64 / (chosen.flops.max(1)) as f64;
-        return format!("loses by compute: {} more, with {times:.2}x the operations", show(computing));
+        return format!("compute {} slower, {times:.2}x the operations", show(computing));
     }
-    // What the chosen way does as well is not why this one loses.
+    // Moves of the chosen alternative are no disadvantage.
     let own = || other.moves.iter().zip(&other.costs).filter(|(name, _)| !chosen.moves.contains(name));
     let all = || other.moves.iter().zip(&other.costs);
     let slowest = own().max_by_key(|(_, cost)| cost.time).or_else(|| all().max_by_key(|(_, cost)| cost.time));
     let slowest = slowest.map_or_else(String::new, |(name, cost)| {
         let limit = match cost.limit {
-            Limit::Latency => ", bound by latency",
-            Limit::Bandwidth => ", bound by bandwidth",
+            Limit::Latency => " (latency-bound)",
+            Limit::Bandwidth => " (bandwidth-bound)",
             Limit::Free | Limit::Compute | Limit::Memory => "",
         };
         format!("; {name} takes {}{limit}", show(cost.time))
     });
-    format!("loses by communication: {} more{slowest}", show(communication))
+    format!("communication {} slower{slowest}", show(communication))
 }

@@ -1,13 +1,14 @@
-//! Ways for what many devices want from others, over links that all of them share.
+//! Routes data of many devices over shared links.
 //!
-//! What is wanted comes in chunks of equal size. Each chunk goes along a tree, from a device that holds it to all that
-//! want it; the trees are chosen so that no link has much more to carry than the others ([`ways`]), and then the hops of
-//! all trees are put in an order in which links wait as little as they can ([`rounds`]).
+//! Data comes in chunks of equal size. Each chunk travels along a tree from a device that holds it to all that need
+//! it. The trees are chosen to balance the load of the links ([`ways`]). Then the hops of all trees are ordered to
+//! minimise waiting for links ([`rounds`]).
 //!
-//! This module knows numbered devices, links and hops, and nothing of meshes or schedules.
+//! This module uses numbered devices, links and hops. It does not depend on meshes or schedules.
 //!
-//! Source: trees grow by the nearest device that still wants the chunk, as in Takahashi and Matsuyama (1980); a hop
-//! costs what it adds to the sum of the sixteenth powers of what links carry, which is close to the largest of them.
+//! Source: trees grow by the nearest device that still needs the chunk, as in Takahashi and Matsuyama (1980). The
+//! cost of a hop is its increase of the sum of the sixteenth powers of the link loads, which approximates minimising
+//! the largest load.
 
 mod order;
 #[cfg(test)]
@@ -20,41 +21,41 @@ pub use trees::ways;
 /// Devices, numbered from 0, and the hops between them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Network {
-    /// The hops that there are.
+    /// All hops.
     pub hops: Vec<Hop>,
-    /// For how long each link is busy with a chunk, in any unit; at least 1.
+    /// Busy time of each link per chunk, in any unit; at least 1.
     pub busy: Vec<u64>,
-    /// For each device the hops that leave it.
+    /// The hops that leave each device.
     leaving: Vec<Vec<usize>>,
 }
 
-/// A way from one device to another with no device between.
+/// A direct path between two devices.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hop {
-    /// Where it begins.
+    /// Sending device.
     pub from: usize,
-    /// Where it ends.
+    /// Receiving device.
     pub to: usize,
-    /// The links that it keeps busy at once: one, or the ports at both ends of a switch.
+    /// The links that it occupies at once: one, or the ports at both ends of a switch.
     pub links: Vec<usize>,
-    /// Hops of one direction that begin together can be one message of each device.
+    /// Hops with the same direction that start together can form one message per device.
     pub direction: usize,
 }
 
-/// A chunk that is wanted.
+/// A chunk to be delivered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Want {
-    /// Who holds it, each as good as the others; one at least.
+    /// Devices that hold it, in no order of preference; at least one.
     pub holders: Vec<usize>,
-    /// Who is to have it, and does not hold it.
+    /// Devices that need it and do not hold it.
     pub takers: Vec<usize>,
 }
 
-/// The hops of one chunk, each after the one that brings it to where it begins.
+/// The hops of one chunk, each after the hop that brings the chunk to its start.
 pub type Tree = Vec<usize>;
 
 impl Network {
-    /// Of this number of devices, with these hops; `busy` has an entry for each link.
+    /// A network with this number of devices and these hops. `busy` has one entry per link.
     pub fn new(devices: usize, hops: Vec<Hop>, busy: Vec<u64>) -> Network {
         let mut leaving = vec![Vec::new(); devices];
         for (index, hop) in hops.iter().enumerate() {
@@ -63,7 +64,7 @@ impl Network {
         Network { hops, busy, leaving }
     }
 
-    /// Whether there is a way from each device to each other one.
+    /// Whether every device can reach every other one.
     pub fn is_joined(&self) -> bool {
         let reached = |back: bool| {
             let mut seen = vec![false; self.devices()];
@@ -79,7 +80,7 @@ impl Network {
         reached(false) && reached(true)
     }
 
-    /// How many devices there are.
+    /// Number of devices.
     pub fn devices(&self) -> usize {
         self.leaving.len()
     }

@@ -1,31 +1,31 @@
-//! In which order the hops of all chunks are made.
+//! Orders the hops of all chunks.
 //!
-//! A link takes what is ready and most urgent. How urgent a hop is shows when the same is done backwards, from the end: a
-//! hop that is late there can wait. So both ways are gone in turns, as long as the whole gets shorter.
+//! A link serves the most urgent chunk that is ready. The urgency of a hop is found by scheduling backwards from the
+//! end: a hop that is late there can wait. Forward and backward passes alternate as long as the total time decreases.
 //!
-//! Source: forward-backward improvement of Tormos and Lova (2001) for projects with scarce resources.
+//! Source: forward-backward improvement of Tormos and Lova (2001) for resource-constrained project scheduling.
 
 use super::{Network, Tree};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
-/// How often both ways are gone.
+/// Number of forward and backward passes.
 const TURNS: usize = 8;
 
-/// Hops of one direction that begin together.
+/// Hops of one direction that start together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Round {
-    /// When they begin, if hops took no time beside their chunks.
+    /// Start time, if hops have no latency.
     pub start: u64,
-    /// Their direction.
+    /// Direction of the hops.
     pub direction: usize,
-    /// The number of the chunk and the hop; no device sends two, or receives two.
+    /// Chunk and hop numbers. Each device sends at most one chunk, and receives at most one.
     pub hops: Vec<(usize, usize)>,
 }
 
-/// The hops of all trees in a good order, those of one direction that begin together as one round.
+/// The hops of all trees in a good order. Hops of one direction that start together form a round.
 ///
-/// Each hop begins when its chunk is there and its links are free.
+/// Each hop starts when its chunk is present and its links are free.
 pub fn rounds(network: &Network, trees: &[Tree]) -> Vec<Round> {
     let tasks = Tasks::new(network, trees);
     let starts = tasks.shortest();
@@ -37,16 +37,16 @@ pub fn rounds(network: &Network, trees: &[Tree]) -> Vec<Round> {
     rounds.into_iter().map(|((start, direction), hops)| Round { start, direction, hops }).collect()
 }
 
-/// The hops of all trees, numbered.
+/// The hops of all trees, numbered as tasks.
 struct Tasks<'a> {
     network: &'a Network,
-    /// The chunk and the hop.
+    /// Chunk and hop of each task.
     hops: Vec<(usize, usize)>,
-    /// For how long each keeps its links busy.
+    /// Time for which each task occupies its links.
     busy: Vec<u64>,
-    /// Those that go on from where it ends.
+    /// The tasks that continue from each task's end.
     after: Vec<Vec<usize>>,
-    /// The one that brings the chunk to where it begins.
+    /// The task that brings the chunk to each task's start.
     before: Vec<Vec<usize>>,
 }
 
@@ -72,9 +72,9 @@ impl<'a> Tasks<'a> {
         Tasks { network, hops, busy, after, before }
     }
 
-    /// When each task begins in the shortest order that is found.
+    /// Start time of each task in the shortest order found.
     fn shortest(&self) -> Vec<u64> {
-        // At first the longest way behind a task says how urgent it is; children stand behind their parents.
+        // Initially, a task's urgency is the longest path that follows it. Children come after their parents.
         let mut behind = vec![0; self.hops.len()];
         for task in (0..self.hops.len()).rev() {
             let longest = self.after[task].iter().map(|next| behind[*next]).max().unwrap_or(0);
@@ -102,14 +102,14 @@ impl<'a> Tasks<'a> {
         starts.iter().zip(&self.busy).map(|(start, busy)| start + busy).max().unwrap_or(0)
     }
 
-    /// When each task begins, if links take what is ready, that of the least number first.
+    /// Start time of each task if links serve ready tasks by lowest number first.
     ///
-    /// - `before`: what has to end first.
-    /// - `after`: the same the other way.
+    /// - `before`: the tasks that must end before each task.
+    /// - `after`: the inverse of `before`.
     fn listed(&self, before: &[Vec<usize>], after: &[Vec<usize>], urgent: &[u64]) -> Vec<u64> {
         let network = self.network;
         let mut left: Vec<usize> = before.iter().map(Vec::len).collect();
-        // What is ready, by hop.
+        // Ready tasks, by hop.
         let mut ready: Vec<BTreeSet<(u64, usize)>> = vec![BTreeSet::new(); network.hops.len()];
         let mut hops: BTreeSet<usize> = BTreeSet::new();
         for (task, left) in left.iter().enumerate() {
@@ -130,7 +130,7 @@ impl<'a> Tasks<'a> {
             for (number, task) in next {
                 let hop = self.hops[task].1;
                 let links = &network.hops[hop].links;
-                // One that went before may have taken a port.
+                // An earlier task may have taken one of the ports.
                 if links.iter().any(|link| free[*link] > now) {
                     continue;
                 }

@@ -1,9 +1,9 @@
-//! Small networks: what is wanted arrives, no link has two chunks at once, and what links carry is near the least.
+//! Small networks: all data arrives, no link carries two chunks at once, and loads are near the minimum.
 
 use super::*;
 use std::collections::BTreeMap;
 
-/// A ring, or a line, of devices with one link each way.
+/// A ring or line of devices with one link in each direction.
 fn along(devices: usize, is_ring: bool) -> Network {
     let mut hops = Vec::new();
     for at in 0..devices {
@@ -18,17 +18,18 @@ fn along(devices: usize, is_ring: bool) -> Network {
     Network::new(devices, hops, busy)
 }
 
-/// All on one switch: a port out and a port in for each.
+/// A switch with an outgoing and an incoming port per device.
 fn switch(devices: usize) -> Network {
     let pairs = (0..devices).flat_map(|from| (0..devices).map(move |to| (from, to))).filter(|(from, to)| from != to);
     let hop = |(from, to)| Hop { from, to, links: vec![from, devices + to], direction: 0 };
     Network::new(devices, pairs.map(hop).collect(), vec![1; 2 * devices])
 }
 
-/// What the rounds do, step by step: the time of the last arrival.
+/// Executes the rounds step by step. Returns the time of the last arrival.
 ///
 /// # Panics
-/// If a chunk leaves where it is not, a link has two at once, or a device sends or receives two in a round.
+/// If a device sends a chunk that it does not have, a link carries two at once, or a device sends or receives two in
+/// a round.
 fn replayed(network: &Network, wants: &[Want], rounds: &[Round]) -> u64 {
     let mut there: BTreeMap<(usize, usize), u64> = BTreeMap::new();
     for (chunk, want) in wants.iter().enumerate() {
@@ -73,7 +74,7 @@ fn times(want: &Want, chunks: usize) -> Vec<Want> {
 fn everything_arrives_and_nothing_collides() {
     for network in [along(2, false), along(5, false), along(6, true), switch(5)] {
         let devices = network.devices();
-        // From one to all, from all to one, from each to the opposite one, from copies.
+        // From one to all, from all to one, from each to the opposite one, from replicas.
         let others = |one: usize| (0..devices).filter(move |device| *device != one).collect::<Vec<_>>();
         let to_all = Want { holders: vec![0], takers: others(0) };
         let to_one = (1..devices).map(|from| Want { holders: vec![from], takers: vec![0] });
@@ -86,34 +87,34 @@ fn everything_arrives_and_nothing_collides() {
     }
 }
 
-/// Closed forms: a gather, an exchange of opposite devices and a broadcast keep the busiest links busy all the time.
+/// Closed forms: in a gather, an exchange of opposite devices and a broadcast, the busiest links are always busy.
 #[test]
 fn what_is_best_is_found_where_it_is_known() {
     let ring = along(6, true);
-    // Each shard goes round half the ring both ways: five arrivals over two links into a device, in two chunks.
+    // Each shard travels half the ring in both directions: five arrivals over two links into a device, in two chunks.
     let gather = (0..6).flat_map(|from| {
         let takers = (0..6).filter(|device| *device != from).collect();
         times(&Want { holders: vec![from], takers }, 2)
     });
     assert_eq!(time(&ring, &gather.collect::<Vec<_>>()), 5);
-    // Three hops, half of each block either way: each link carries three halves.
+    // Three hops, with half of each block in each direction: each link carries three halves.
     let across = (0..6).flat_map(|from| times(&Want { holders: vec![from], takers: vec![(from + 3) % 6] }, 2));
     assert_eq!(time(&ring, &across.collect::<Vec<_>>()), 3);
-    // All leave by one port, one after the other.
+    // All chunks leave by one port, one after the other.
     let takers = (1..5).map(|to| Want { holders: vec![0], takers: vec![to] });
     assert_eq!(time(&switch(5), &takers.collect::<Vec<_>>()), 4);
-    // A line: all that goes to the last device passes the last link.
+    // On a line, all chunks for the last device use the last link.
     let last = (0..4).map(|from| Want { holders: vec![from], takers: vec![4] });
     assert_eq!(time(&along(5, false), &last.collect::<Vec<_>>()), 4);
 }
 
-/// A slow link is left out where others do.
+/// A slow link is avoided if there are alternatives.
 #[test]
 fn slow_links_carry_less() {
     let mut ring = along(4, true);
     ring.busy[0] = 10;
     let wants: Vec<Want> = times(&Want { holders: vec![0], takers: vec![1] }, 4);
-    // Three hops the other way, one behind the other: 4 + 2.
+    // Three sequential hops in the other direction: 4 + 2.
     assert_eq!(time(&ring, &wants), 6);
 }
 

@@ -1,21 +1,22 @@
-//! Which way each chunk goes: one after the other by what links carry by then, and then each once more.
+//! Chooses the tree of each chunk: first one chunk after the other, given the loads so far, then repeatedly once more
+//! for each chunk.
 
 use super::{Network, Tree, Want};
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-/// How often each chunk looks for a better way, once all have one.
+/// Number of passes in which each chunk looks for a better tree.
 const PASSES: usize = 12;
 
-/// What links carry, in the time that the fastest of them needs for a chunk.
+/// Link loads, in units of the time that the fastest link needs for a chunk.
 struct Loads<'a> {
     network: &'a Network,
-    /// For how long each link is busy with a chunk.
+    /// Busy time of each link per chunk.
     chunk: Vec<f64>,
     carried: Vec<f64>,
 }
 
-/// The sixteenth power: only products, so that all machines agree on it.
+/// The sixteenth power, computed by multiplications only, so that it is the same on all machines.
 fn power(load: f64) -> f64 {
     let second = load * load;
     let fourth = second * second;
@@ -24,7 +25,7 @@ fn power(load: f64) -> f64 {
 }
 
 impl Loads<'_> {
-    /// What one more chunk over a hop adds to the sum of powers, and a little for the hop itself.
+    /// The increase of the sum of powers by one more chunk over a hop, plus a small cost of the hop itself.
     fn price(&self, hop: usize) -> f64 {
         let added = |link: &usize| {
             let (carried, chunk) = (self.carried[*link], self.chunk[*link]);
@@ -40,7 +41,7 @@ impl Loads<'_> {
     }
 }
 
-/// A device that is reached for this price.
+/// A device and the price of reaching it.
 struct Reached {
     price: f64,
     device: usize,
@@ -61,16 +62,16 @@ impl PartialOrd for Reached {
 }
 
 impl Ord for Reached {
-    /// The cheapest is the greatest: heaps hand that out first.
+    /// Reversed, because heaps return the greatest element first.
     fn cmp(&self, other: &Reached) -> Ordering {
         other.price.total_cmp(&self.price).then(other.device.cmp(&self.device))
     }
 }
 
-/// A tree for each want, in order; `None` if some taker cannot be reached.
+/// A tree for each want, in order; `None` if a taker is unreachable.
 ///
 /// # Panics
-/// If a want names a device that the network has not.
+/// If a want names a device that is not in the network.
 pub fn ways(network: &Network, wants: &[Want]) -> Option<Vec<Tree>> {
     let fastest = network.busy.iter().copied().min().unwrap_or(1).max(1);
     #[expect(clippy::cast_precision_loss, reason = "loads need no more digits")]
@@ -101,7 +102,7 @@ pub fn ways(network: &Network, wants: &[Want]) -> Option<Vec<Tree>> {
     Some(trees)
 }
 
-/// A cheap tree: from all that has it, the nearest taker is reached, until none is left.
+/// A cheap tree: repeatedly connects the nearest remaining taker to any device that has the chunk.
 fn grown(loads: &Loads<'_>, want: &Want) -> Option<Tree> {
     let network = loads.network;
     let prices: Vec<f64> = (0..network.hops.len()).map(|hop| loads.price(hop)).collect();

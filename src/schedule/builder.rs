@@ -1,4 +1,4 @@
-//! Adds operations to a schedule; extents and dtypes of the results follow from the operands.
+//! Construction of schedules; extents and dtypes of results follow from the operands.
 
 use super::view::region_extents;
 use super::{ArrayId, CoordMap, Cut, OpId, OpKind, Operation, Region, Route, Schedule, Sources};
@@ -11,13 +11,13 @@ use crate::operator::Operator;
 use crate::span::Span;
 use std::ops::Range;
 
-/// Adds operations that belong to one step of a plan.
+/// Adds operations of one step of a plan to a schedule.
 ///
-/// Extents and dtypes follow from the operands, which therefore have to be there and to fit. All else that is wrong is
-/// left to [`verify`](super::verify).
+/// Extents and dtypes follow from the operands, which must exist and match. Other errors are found by
+/// [`verify`](super::verify).
 ///
 /// # Panics
-/// All methods, if an operand is no operation of the schedule, or it has no such dim.
+/// All methods, if an operand does not exist or lacks a dim.
 #[derive(Debug)]
 pub struct Builder<'a> {
     schedule: &'a mut Schedule,
@@ -28,50 +28,50 @@ pub struct Builder<'a> {
 }
 
 impl<'a> Builder<'a> {
-    /// Adds to the end of `schedule`.
+    /// Appends to `schedule`.
     pub fn new(schedule: &'a mut Schedule, step: u32, span: Span) -> Builder<'a> {
         Builder { schedule, step, method: None, span, equal_copies: false }
     }
 
-    /// The same, for operations made by a method of this name.
+    /// Marks the following operations with a method.
     pub fn by(&mut self, method: &'static str) -> Builder<'_> {
         Builder { schedule: self.schedule, method: Some(method), ..*self }
     }
 
-    /// The same, for sums of floats whose copies must be equal to the last bit.
+    /// For sums of floats whose replicas must be bitwise equal.
     pub fn with_equal_copies(&mut self, equal_copies: bool) -> Builder<'_> {
         Builder { schedule: self.schedule, equal_copies, ..*self }
     }
 
-    /// Whether the order in which terms of this value are added must be the same on every device.
+    /// Whether terms of this value must be added in the same order on every device.
     pub fn keeps_order(&self, value: OpId) -> bool {
         self.equal_copies && self.dtype(value).is_float()
     }
 
-    /// The devices.
+    /// The mesh.
     pub fn mesh(&self) -> &Mesh {
         &self.schedule.mesh
     }
 
-    /// The methods of the operations so far, where a method made them.
+    /// The methods of the operations so far.
     pub fn methods(&self) -> Vec<&'static str> {
         self.schedule.operations.node_weights().filter_map(|operation| operation.method).collect()
     }
 
-    /// The local extents of a value.
+    /// Local extents of a value.
     pub fn extents(&self, value: OpId) -> &[u64] {
         &self.schedule.operation(value).extents
     }
 
-    /// The element type of a value.
+    /// Dtype of a value.
     pub fn dtype(&self, value: OpId) -> DType {
         self.schedule.operation(value).dtype
     }
 
-    /// The shard of an array that is given from outside.
+    /// Adds the shard of an input.
     ///
     /// # Panics
-    /// If the schedule has no such array, or its mesh has not the axes of the sharding.
+    /// If the schedule has no such array, or its mesh lacks an axis of the sharding.
     pub fn input(&mut self, array: ArrayId, sharding: Sharding) -> OpId {
         let Schedule { mesh, arrays, .. } = &*self.schedule;
         let dense = &arrays[array.index()];
@@ -80,19 +80,19 @@ impl<'a> Builder<'a> {
         self.push(OpKind::Input { array, sharding }, dtype, extents, &[])
     }
 
-    /// Keeps a region of a view of the block.
+    /// Adds a slice: a region of a view of the block.
     ///
     /// # Panics
-    /// If the view does not refine the block, or the region does not have one cut, within the view, for each of its dims.
+    /// If the view does not refine the block, or the region does not have one valid cut per dim.
     pub fn slice(&mut self, value: OpId, view: Vec<u64>, region: Region) -> OpId {
         let extents = region_extents(self.extents(value), &view, &region).expect("the view refines the block");
         self.push_like(value, OpKind::Slice { view, region }, extents)
     }
 
-    /// Keeps one of `count` blocks of a dim: `[.., e, ..] -> [.., e / count, ..]`.
+    /// Adds a slice that keeps one of `count` blocks of a dim: `[.., e, ..] -> [.., e / count, ..]`.
     ///
     /// # Panics
-    /// If the dim is not cut evenly.
+    /// If the dim does not divide evenly.
     pub fn slice_block(&mut self, value: OpId, dim: usize, count: u64, block: CoordMap) -> OpId {
         let view = split(self.extents(value), dim, count);
         let mut region = vec![Cut::Whole; view.len()];
@@ -100,10 +100,10 @@ impl<'a> Builder<'a> {
         self.slice(value, view, region)
     }
 
-    /// Keeps the same range of a dim on every device.
+    /// Adds a slice that keeps the same range of a dim on every device.
     ///
     /// # Panics
-    /// If the range is not within the dim.
+    /// If the range exceeds the dim.
     pub fn slice_range(&mut self, value: OpId, dim: usize, range: Range<u64>) -> OpId {
         let view = self.extents(value).to_vec();
         let mut region = vec![Cut::Whole; view.len()];
@@ -111,16 +111,16 @@ impl<'a> Builder<'a> {
         self.slice(value, view, region)
     }
 
-    /// Moves whole blocks between devices.
+    /// Adds a shuffle of whole blocks.
     pub fn shuffle(&mut self, value: OpId, sources: Sources, route: Route) -> OpId {
         let extents = self.extents(value).to_vec();
         self.push_like(value, OpKind::Shuffle { sources, route }, extents)
     }
 
-    /// Combines values element by element; one value is its own combination.
+    /// Adds an elementwise combination; a single value is returned unchanged.
     ///
     /// # Panics
-    /// Without a value.
+    /// If there are no values.
     pub fn add(&mut self, values: &[OpId], operator: Operator) -> OpId {
         if let [only] = values {
             return *only;
@@ -130,61 +130,61 @@ impl<'a> Builder<'a> {
         self.push(OpKind::Add { operator }, dtype, extents, values)
     }
 
-    /// Puts pieces into a new block of these extents, each into its region of the view.
+    /// Adds an assembly of pieces into a block of these extents, each at its region of the view.
     ///
     /// # Panics
-    /// Without a piece.
+    /// If there are no pieces.
     pub fn assemble(&mut self, extents: Vec<u64>, view: Vec<u64>, pieces: Vec<(OpId, Region)>) -> OpId {
         let (values, places): (Vec<OpId>, Vec<Region>) = pieces.into_iter().unzip();
         let dtype = self.dtype(values[0]);
         self.push(OpKind::Assemble { view, places }, dtype, extents, &values)
     }
 
-    /// The blocks of a replica group, concatenated along a dim in the order of the ranks, as one operation.
+    /// Adds an AllGather along a dim in rank order, as one operation.
     pub fn all_gather_kept(&mut self, axes: Vec<AxisId>, value: OpId, dim: usize) -> OpId {
         let mut extents = self.extents(value).to_vec();
         extents[dim] *= self.mesh().group_size(axes.iter().copied());
         self.push_like(value, OpKind::AllGather { axes, dim }, extents)
     }
 
-    /// The blocks of a replica group, combined by the switch.
+    /// Adds an in-switch sum of the blocks of a replica group.
     pub fn switch_sum(&mut self, axes: Vec<AxisId>, value: OpId, operator: Operator) -> OpId {
         let extents = self.extents(value).to_vec();
         self.push_like(value, OpKind::SwitchSum { axes, operator }, extents)
     }
 
-    /// A local product with elements of the type `dtype`.
+    /// Adds a local product with results of type `dtype`.
     ///
     /// # Panics
-    /// If the extents of the operands do not meet as the einsum says.
+    /// If the extents of the operands do not match the einsum.
     pub fn mat_mul(&mut self, operands: [OpId; 2], einsum: Einsum, dtype: DType) -> OpId {
         let extents = self.result_extents(&operands, &einsum);
         self.push(OpKind::MatMul { einsum }, dtype, extents, &operands)
     }
 
-    /// All elements of a block along the dims that the einsum contracts, combined.
+    /// Adds a local reduction over the contracted dims of the einsum.
     ///
     /// # Panics
-    /// If the einsum does not fit the block.
+    /// If the einsum does not match the block.
     pub fn reduce(&mut self, operator: Operator, operand: OpId, einsum: Einsum) -> OpId {
         let extents = self.result_extents(&[operand], &einsum);
         let dtype = operator.reduced(self.dtype(operand));
         self.push(OpKind::Reduce { operator, einsum }, dtype, extents, &[operand])
     }
 
-    /// A function of each element of a block.
+    /// Adds a unary function.
     ///
     /// # Panics
-    /// If the function takes more than one operand, or none of this dtype.
+    /// If the function is not unary or does not support the dtype.
     pub fn map_each(&mut self, function: Function, operand: OpId) -> OpId {
         let dims: Vec<DimId> = (0..).map(DimId).take(self.extents(operand).len()).collect();
         self.map(function, &[operand], Einsum::new(std::slice::from_ref(&dims), &dims))
     }
 
-    /// An elementwise function of blocks.
+    /// Adds an elementwise function.
     ///
     /// # Panics
-    /// If the extents or dtypes of the operands do not fit each other.
+    /// If the extents or dtypes of the operands do not match.
     pub fn map(&mut self, function: Function, operands: &[OpId], einsum: Einsum) -> OpId {
         let extents = self.result_extents(operands, &einsum);
         let dtypes: Vec<DType> = operands.iter().map(|operand| self.dtype(*operand)).collect();
@@ -192,14 +192,14 @@ impl<'a> Builder<'a> {
         self.push(OpKind::Map { function, einsum }, dtype, extents, operands)
     }
 
-    /// Puts a filler into the lanes of a dim from `valid` on, of an array whose dim is cut by `axes`.
+    /// Adds a fill of the lanes of a dim from `valid` on, for an array whose dim is sharded by `axes`.
     pub fn fill(&mut self, value: OpId, dim: usize, valid: u64, with: Filler, axes: &[AxisId]) -> OpId {
         let block = CoordMap::rank(self.mesh(), axes);
         let extents = self.extents(value).to_vec();
         self.push_like(value, OpKind::Fill { dim, valid, with, block }, extents)
     }
 
-    /// The first device along the axes keeps its block, the others get zeros.
+    /// Adds a mask: the first device along the axes keeps its block, the others get zeros.
     pub fn mask(&mut self, value: OpId, axes: Vec<AxisId>) -> OpId {
         let extents = self.extents(value).to_vec();
         self.push_like(value, OpKind::Mask { axes }, extents)
@@ -221,7 +221,7 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// Extents with one dim cut in `count` blocks: `[.., e, ..] -> [.., count, e / count, ..]`. A scalar is one block:
+/// Extents with one dim split into `count` blocks: `[.., e, ..] -> [.., count, e / count, ..]`. A scalar is one block:
 /// `[] -> [1]`.
 pub(super) fn split(extents: &[u64], dim: usize, count: u64) -> Vec<u64> {
     let mut view = extents.to_vec();

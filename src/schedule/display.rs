@@ -9,9 +9,9 @@
 //! output %0 = A[D_X]
 //! ```
 //!
-//! A vector has an entry for each rank of a group: the chunk that the device keeps, or the rank it receives from; `-`
-//! is none. Above 8 ranks maps are shown as formulas of the coordinates, `(x+1) mod 16`. [`from_text`](super::from_text)
-//! reads it back.
+//! A vector has one entry per rank of a group: the chunk that the device keeps, or the rank it receives from; `-` means
+//! none. Above 8 ranks maps are formulas of the coordinates, `(x+1) mod 16`. [`from_text`](super::from_text) parses this
+//! form.
 
 use super::text::names::{array_names, coordinate, dim_text};
 use super::{Array, CoordMap, Cut, Dense, OpId, OpKind, Operation, Output, Region, Route, Schedule, Sources};
@@ -21,7 +21,7 @@ use crate::supply::Supply;
 use itertools::Itertools;
 use std::fmt::{self, Display};
 
-/// Groups up to this size have their vectors written out.
+/// Largest group whose vectors are written out.
 pub(super) const MOST_ENTRIES: usize = 8;
 
 impl Display for Schedule {
@@ -51,7 +51,7 @@ impl Display for Schedule {
 }
 
 impl Schedule {
-    /// What an output must be, `C[I_X, K]`, and how that is defined, `A * B by ab,bc->ac`.
+    /// Formats an output, `C[I_X, K]`, and its definition, `A * B by ab,bc->ac`.
     pub fn show_output(&self, output: &Output) -> (String, String) {
         let names = array_names(&self.arrays);
         let array = self.array(output.array);
@@ -70,7 +70,7 @@ fn fmt_array(f: &mut fmt::Formatter<'_>, array: &Array, name: &str, names: &[Str
     writeln!(f, "array {name}: {}[{}] = {}", array.dtype, dims.format(", "), definition(array, names))
 }
 
-/// `A * B by ab,bc->ac`
+/// Formats `A * B by ab,bc->ac`.
 fn definition(array: &Array, names: &[String]) -> String {
     let name = |id: &super::ArrayId| names[id.index()].as_str();
     match &array.definition {
@@ -142,7 +142,7 @@ impl Schedule {
         }
     }
 
-    /// What an operation does, in a few words: `shuffle (3,0,1,2) via X+1`, `add sum`.
+    /// Formats an operation briefly: `shuffle (3,0,1,2) via X+1`, `add sum`.
     pub fn brief(&self, id: OpId) -> String {
         let operation = self.operation(id);
         match &operation.kind {
@@ -175,7 +175,7 @@ impl Schedule {
         }
     }
 
-    /// `(3,0,1,2) dim 0 of [4, 2, 8]`, or the whole region where several dims are cut.
+    /// Formats `(3,0,1,2) dim 0 of [4, 2, 8]`, or the whole region if several dims are cut.
     fn slice(&self, view: &[u64], region: &Region, operand: Option<&OpId>) -> String {
         let extents = operand.map(|operand| self.operation(*operand).extents.as_slice()).unwrap_or_default();
         let of = view_text(view, extents);
@@ -186,7 +186,7 @@ impl Schedule {
         }
     }
 
-    /// `(3,0,1,2) via X+1`
+    /// Formats `(3,0,1,2) via X+1`.
     fn shuffle(&self, sources: &Sources, route: Route) -> String {
         let mesh = &self.mesh;
         let (vector, axis) = match sources {
@@ -203,12 +203,12 @@ impl Schedule {
     }
 }
 
-/// ` of [4, 2, 8]`, nothing where the view is the block itself.
+/// Formats ` of [4, 2, 8]`; empty if the view is the block.
 fn view_text(view: &[u64], extents: &[u64]) -> String {
     if view == extents { String::new() } else { format!(" of [{}]", view.iter().format(", ")) }
 }
 
-/// `[I_X, J]{U_Y}`
+/// Formats `[I_X, J]{U_Y}`.
 fn brackets(mesh: &Mesh, array: &Array, sharding: &Sharding) -> String {
     let dims = array.dims.iter().zip(&sharding.dims);
     let mut text =
@@ -228,7 +228,7 @@ fn region_text(mesh: &Mesh, region: &Region) -> String {
     format!("[{}]", region.iter().map(cut).format(", "))
 }
 
-/// `XY`; `{}` for none.
+/// Formats `XY`; `{}` for no axes.
 fn axes_text(mesh: &Mesh, axes: Axes) -> String {
     if axes.is_empty() { "{}".to_owned() } else { axes.names(mesh) }
 }
@@ -237,7 +237,7 @@ fn entry_text(entry: Option<u64>) -> String {
     entry.map_or_else(|| "-".to_owned(), |entry| entry.to_string())
 }
 
-/// The vector of a map, with its axes where the mesh has others too; above 8 ranks its formula.
+/// Formats a map as a vector, with its axes if the mesh has several; above 8 ranks as a formula.
 fn map_text(mesh: &Mesh, map: &CoordMap) -> String {
     match map {
         CoordMap::Affine { terms, constant, modulo } => {
@@ -252,7 +252,7 @@ fn map_text(mesh: &Mesh, map: &CoordMap) -> String {
     }
 }
 
-/// The devices of the group at the origin, by their rank.
+/// The devices of the group at the origin, by rank.
 fn ranks<'a>(mesh: &'a Mesh, axes: &'a [AxisId]) -> impl Iterator<Item = DeviceId> + 'a {
     let count = mesh.group_size(axes.iter().copied());
     (0..count).map(move |rank| mesh.with_rank(DeviceId(0), axes.iter().copied(), rank))
@@ -271,7 +271,7 @@ fn vector(mesh: &Mesh, axes: &[AxisId], entries: impl Iterator<Item = Option<u64
     }
 }
 
-/// From whom each device receives along an axis. The route names the axis.
+/// Formats the source of each device along an axis; the route names the axis.
 fn shift_text(mesh: &Mesh, axes: Axes, by: i64, wrap: bool) -> String {
     if axes.group_size(mesh) > MOST_ENTRIES as u64 {
         return map_text(mesh, &CoordMap::along(mesh, axes, by, wrap));
@@ -282,7 +282,7 @@ fn shift_text(mesh: &Mesh, axes: Axes, by: i64, wrap: bool) -> String {
     format!("({entries})")
 }
 
-/// `(x+1) mod 16`, `4x+y`
+/// Formats `(x+1) mod 16` or `4x+y`.
 fn formula(mesh: &Mesh, terms: &[(AxisId, i64)], constant: i64, modulo: Option<u64>) -> String {
     let mut sum = String::new();
     for (axis, factor) in terms {

@@ -1,7 +1,7 @@
-//! The JSON form of a schedule, `shardc.schedule/1`: written and read.
+//! The JSON form of a schedule, `shardc.schedule/1`: writing and reading.
 //!
-//! Axes go by their names, arrays and operations by their place in their list. Words are those of the text form:
-//! dtypes `bf16`, einsums `ab,bc->ac`, functions `scale(0.5)`, operators `sum`.
+//! Axes are referenced by name, arrays and operations by index. Words are those of the text form: dtypes `bf16`, einsums
+//! `ab,bc->ac`, functions `scale(0.5)`, operators `sum`.
 
 mod read;
 mod write;
@@ -12,28 +12,28 @@ use serde::{Deserialize, Serialize};
 
 /// The value of the `schema` field.
 pub const SCHEMA: &str = "shardc.schedule/1";
-/// The longest document that is read, in bytes.
+/// Limit on the length of a document, in bytes.
 pub const MOST_TEXT: usize = 1 << 26;
 
-/// Why a document is no schedule.
+/// Why a document is not a schedule.
 #[derive(Debug, thiserror::Error, miette::Diagnostic)]
 pub enum DocumentError {
     /// The document is longer than [`MOST_TEXT`].
-    #[error("the document has {bytes} bytes, more than the {MOST_TEXT} that are read")]
+    #[error("the document has {bytes} bytes; the limit is {MOST_TEXT}")]
     #[diagnostic(code("schedule-too-large"))]
     TooLarge {
-        /// Its length.
+        /// Its length in bytes.
         bytes: usize,
     },
-    /// Not JSON, or fields that are missing, unknown or of the wrong type.
-    #[error("the document does not read as a schedule: {0}")]
-    #[diagnostic(code("schedule-syntax"), help("`shardc compile --emit schedule --format json` shows the form"))]
+    /// Invalid JSON, or fields that are missing, unknown or of the wrong type.
+    #[error("invalid schedule: {0}")]
+    #[diagnostic(code("schedule-syntax"), help("`shardc compile --emit schedule --format json` prints an example"))]
     Syntax(#[from] serde_json::Error),
-    /// The schema is another one.
-    #[error("the schema is `{0}`, not `{SCHEMA}`")]
+    /// Another schema.
+    #[error("unknown schema `{0}`, expected `{SCHEMA}`")]
     #[diagnostic(code("schedule-schema"))]
     Schema(String),
-    /// The mesh has no axis of a positive size, or too many axes or devices.
+    /// The mesh is empty or too large.
     #[error(
         "the mesh is empty or too large: at most {} axes and {} devices",
         crate::mesh::Mesh::MOST_AXES,
@@ -41,36 +41,36 @@ pub enum DocumentError {
     )]
     #[diagnostic(code("schedule-mesh"))]
     Mesh,
-    /// A word that means nothing in its place.
+    /// An unknown word.
     #[error("{place}: `{word}` is not {what}")]
     #[diagnostic(code("schedule-word"))]
     Word {
-        /// Where: `operation %3`.
+        /// Location: `operation %3`.
         place: String,
         /// The word.
         word: String,
-        /// What it should be: `an axis of the mesh`.
+        /// The expected kind of word: `an axis of the mesh`.
         what: &'static str,
     },
-    /// Every word is known, but they do not make a schedule.
+    /// The document does not describe a valid schedule.
     #[error(transparent)]
     #[diagnostic(transparent)]
     Malformed(#[from] Malformed),
 }
 
-/// The document of a schedule, on one line.
+/// Serializes a schedule on one line.
 ///
 /// # Panics
-/// If the schedule is malformed: [`verify`] refuses it.
+/// If the schedule is malformed.
 pub fn to_json(schedule: &Schedule) -> String {
     escape::json(&serde_json::to_string(&write::document(schedule)).expect("a document has only string keys"))
         .into_owned()
 }
 
-/// The schedule of a document. It has passed [`verify`].
+/// Parses a document to a verified schedule.
 ///
 /// # Errors
-/// The first thing that is wrong: the text, a word, or the form of the schedule.
+/// The first error: in the text, a word, or the form of the schedule.
 pub fn from_json(text: &str) -> Result<Schedule, DocumentError> {
     if text.len() > MOST_TEXT {
         return Err(DocumentError::TooLarge { bytes: text.len() });
@@ -88,7 +88,7 @@ struct Document {
     mesh: MeshDocument,
     arrays: Vec<ArrayDocument>,
     operations: Vec<OperationDocument>,
-    /// Places of operations.
+    /// Indices of operations.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     kernels: Vec<Vec<u32>>,
     outputs: Vec<OutputDocument>,
@@ -98,7 +98,7 @@ struct Document {
 #[serde(deny_unknown_fields)]
 struct MeshDocument {
     axes: Vec<AxisDocument>,
-    /// Axes of the machine of which those are parts.
+    /// The split machine axes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     views: Vec<ViewDocument>,
 }
@@ -129,7 +129,7 @@ struct ArrayDocument {
     dtype: String,
     dims: Vec<String>,
     extents: Vec<u64>,
-    /// Left out where nothing is padding.
+    /// Omitted without padding.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     valid: Option<Vec<u64>>,
     definition: DefinitionDocument,

@@ -1,11 +1,11 @@
-//! What every device does: a DAG of operations, each written once for the whole mesh.
+//! Schedules: a DAG of operations, each written once for the whole mesh.
 //!
-//! A *value* is the result of one operation: on every device a block of the same extents, row-major, or nothing at
-//! all ([absent](CoordMap), which is not zero). What differs between devices is said by maps of the mesh
-//! coordinates, so a regular schedule grows with the lengths of the axes and not with the number of devices.
+//! A *value* is the result of one operation: on every device a row-major block of the same extents, or [absent](CoordMap)
+//! (which differs from zero). Differences between devices are maps of the mesh coordinates, so the size of a regular
+//! schedule depends on the lengths of the axes and not on the number of devices.
 //!
-//! A schedule carries what it claims to compute ([`Array`] and its [`Dense`] definition), so that it can be proven,
-//! timed and run by somebody who has nothing but the schedule.
+//! A schedule includes the computation that it implements ([`Array`] and its [`Dense`] definition), so it can be proven,
+//! timed and run on its own.
 
 mod builder;
 mod display;
@@ -42,15 +42,15 @@ use petgraph::graph::{DiGraph, NodeIndex};
 use petgraph::visit::EdgeRef;
 use std::collections::BTreeMap;
 
-/// An operation and the value it makes; the order of the ids is the order of the list.
+/// An operation and its value; ids are in list order.
 pub type OpId = NodeIndex<u32>;
 
-/// An array of the dense computation, by its place in [`Schedule::arrays`].
+/// An array of the dense computation, as an index into [`Schedule::arrays`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ArrayId(pub u32);
 
 impl ArrayId {
-    /// As an index into [`Schedule::arrays`].
+    /// The array as an index into [`Schedule::arrays`].
     pub fn index(self) -> usize {
         self.0 as usize
     }
@@ -58,73 +58,73 @@ impl ArrayId {
 
 /// A schedule for the whole mesh.
 ///
-/// One that is put together by hand may speak of what it has not. [`verify`] refuses it, and with it the proof, the values
-/// and the clock; to print such a schedule may panic.
+/// A hand-made schedule may be malformed. [`verify`] rejects it, and so do proof, values and clock; printing it may
+/// panic.
 #[derive(Clone, Debug)]
 pub struct Schedule {
-    /// The devices.
+    /// The mesh.
     pub mesh: Mesh,
-    /// What is computed, on whole arrays: each after its operands.
+    /// The dense computation on whole arrays, operands first.
     pub arrays: Vec<Array>,
-    /// What the devices do. Node order is list order: operands come first, and each link serves messages in this
-    /// order. An edge runs from an operand to its user and carries the operand's place, from 0.
+    /// The operations. Node order is list order: operands come first, and each link serves messages in this order. An edge
+    /// runs from an operand to its user and carries the operand's index, from 0.
     pub operations: DiGraph<Operation, u32>,
-    /// The local computations that run as one kernel: those of each with at least two, in order. What is passed on inside
-    /// a kernel is neither written to memory nor read from it.
+    /// Kernels of local computations, each with at least two, in order. Values inside a kernel are neither written to memory
+    /// nor read from it.
     pub kernels: Vec<Vec<OpId>>,
-    /// The values that the program is for.
+    /// The outputs.
     pub outputs: Vec<Output>,
 }
 
 /// An array of the dense computation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Array {
-    /// The user's name, or one made for it.
+    /// Its name in the program, or a generated one.
     pub name: String,
-    /// Of its elements.
+    /// Element type.
     pub dtype: DType,
-    /// Names of its dims, for people.
+    /// Names of its dims.
     pub dims: Vec<String>,
-    /// Its global extents, padding included.
+    /// Global extents, including padding.
     pub extents: Vec<u64>,
-    /// How much of each dim is not padding. The padding of an input is 0; that of other arrays is what their
-    /// definition makes of it, and never reaches the rest.
+    /// The unpadded size of each dim. The padding of an input is 0; that of other arrays follows from their definition and
+    /// never affects other elements.
     pub valid: Vec<u64>,
-    /// How it is defined.
+    /// Its definition.
     pub definition: Dense,
 }
 
-/// What an array is, said without any mesh.
+/// The definition of an array, independent of the mesh.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Dense {
-    /// There from the start.
+    /// An input.
     Input {
-        /// Where its data come from.
+        /// Origin of the data.
         supply: Supply,
     },
     /// The product of two arrays.
     Product {
         /// The factors.
         operands: [ArrayId; 2],
-        /// How their dims meet.
+        /// The einsum.
         einsum: Einsum,
     },
-    /// All elements along some dims, combined.
+    /// A reduction over some dims.
     Reduce {
-        /// By this operator, one that folds.
+        /// The operator, which folds.
         operator: Operator,
         /// The array.
         operand: ArrayId,
-        /// Which dims are left.
+        /// The remaining dims.
         einsum: Einsum,
     },
-    /// An elementwise function. A change of names or of the order of dims is the identity.
+    /// An elementwise function. Renaming or transposing is the identity.
     Map {
-        /// Which.
+        /// The function.
         function: Function,
-        /// As many as it takes.
+        /// Its operands.
         operands: Vec<ArrayId>,
-        /// How their dims line up.
+        /// Alignment of their dims.
         einsum: Einsum,
     },
 }
@@ -133,12 +133,12 @@ impl Dense {
     /// An input that is held to the end.
     pub const INPUT: Dense = Dense::Input { supply: Supply::Held };
 
-    /// Whether a caller hands it in.
+    /// Whether the caller provides it.
     pub fn is_given(&self) -> bool {
         matches!(self, Dense::Input { supply } if supply.is_given())
     }
 
-    /// Whether it is there from the start.
+    /// Whether it is available from the start.
     pub fn is_input(&self) -> bool {
         matches!(self, Dense::Input { .. })
     }
@@ -154,24 +154,24 @@ impl Dense {
     }
 }
 
-/// A value that the program is for.
+/// An output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Output {
     /// The value.
     pub value: OpId,
-    /// The array that it must be.
+    /// The array it must equal.
     pub array: ArrayId,
-    /// Spread like this. The block of a device is its shard in row-major order.
+    /// Its sharding. The block of a device is its shard in row-major order.
     pub sharding: Sharding,
 }
 
-/// A box in a refined view of a block: a cut for each dim.
+/// A box in a refined view of a block: one cut per dim.
 pub type Region = Vec<Cut>;
 
-/// What is taken of one dim of a view.
+/// The part of one dim of a view.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cut {
-    /// All of it.
+    /// The whole dim.
     Whole,
     /// The same range on every device.
     Range {
@@ -180,43 +180,43 @@ pub enum Cut {
         /// One past the last.
         end: u64,
     },
-    /// One index, another on each device; where the map has none, or it is past the dim, there is nothing.
+    /// One index per device; absent where the map has none or the index exceeds the dim.
     At(CoordMap),
 }
 
-/// A number for each device, or none.
+/// One number per device, or none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CoordMap {
-    /// `constant + sum of factor * coordinate`, modulo `modulo` where that is given; a negative value is none.
+    /// `constant + sum of factor * coordinate`, optionally modulo `modulo`; a negative value means none.
     Affine {
-        /// Axis and factor.
+        /// Axes and factors.
         terms: Vec<(AxisId, i64)>,
-        /// Added to it.
+        /// Constant.
         constant: i64,
-        /// At least 1.
+        /// Modulus, at least 1.
         modulo: Option<u64>,
     },
-    /// An entry for each rank in the group that the axes span, major first.
+    /// One entry per rank in the group of the axes, major first.
     Table {
-        /// The axes on which it depends.
+        /// The axes.
         axes: Vec<AxisId>,
-        /// As many as the group has members.
+        /// One entry per member of the group.
         entries: Vec<Option<u64>>,
     },
 }
 
 impl CoordMap {
-    /// `(coordinate + shift) mod n`
+    /// The map `(coordinate + shift) mod n`.
     pub fn rotated(axis: AxisId, shift: i64, n: u64) -> CoordMap {
         CoordMap::Affine { terms: vec![(axis, 1)], constant: shift, modulo: Some(n) }
     }
 
-    /// `coordinate + shift`, none below 0
+    /// The map `coordinate + shift`, none below 0.
     pub fn shifted(axis: AxisId, shift: i64) -> CoordMap {
         CoordMap::Affine { terms: vec![(axis, 1)], constant: shift, modulo: None }
     }
 
-    /// `(rank + shift) mod n`, with the rank in the groups of n that the axes span, major first; without `wrap`
+    /// The map `(rank + shift) mod n`, with the rank in the groups of n of the axes, major first; without `wrap`
     /// `rank + shift`, none below 0.
     pub fn along(mesh: &Mesh, axes: Axes, shift: i64, wrap: bool) -> CoordMap {
         let mut factor = 1;
@@ -229,17 +229,17 @@ impl CoordMap {
         CoordMap::Affine { terms, constant: shift, modulo: wrap.then(|| axes.group_size(mesh)) }
     }
 
-    /// The same for all.
+    /// A constant map.
     pub fn constant(value: i64) -> CoordMap {
         CoordMap::Affine { terms: Vec::new(), constant: value, modulo: None }
     }
 
-    /// The rank of a device in the group that the axes span, major first.
+    /// The rank of a device in the group of the axes, major first.
     pub fn rank(mesh: &Mesh, axes: &[AxisId]) -> CoordMap {
         CoordMap::along(mesh, axes.iter().copied().collect(), 0, false)
     }
 
-    /// The number of one device.
+    /// The value of the map on a device.
     pub fn at(&self, mesh: &Mesh, device: DeviceId) -> Option<u64> {
         match self {
             CoordMap::Affine { terms, constant, modulo } => {
@@ -260,7 +260,7 @@ impl CoordMap {
 }
 
 impl Schedule {
-    /// A schedule without operations. Its texts name the parts of axes as its mesh declares them.
+    /// An empty schedule. Its text form names split axes as the mesh declares them.
     pub fn new(mesh: Mesh) -> Schedule {
         Schedule {
             mesh: mesh.spelled_out(),
@@ -271,10 +271,10 @@ impl Schedule {
         }
     }
 
-    /// Adds an operation at the end of the list.
+    /// Appends an operation.
     ///
     /// # Panics
-    /// If an operand is no operation of the schedule.
+    /// If an operand does not exist.
     pub fn push(&mut self, operation: Operation, operands: &[OpId]) -> OpId {
         let id = self.operations.add_node(operation);
         for (place, operand) in (0..).zip(operands) {
@@ -283,10 +283,10 @@ impl Schedule {
         id
     }
 
-    /// One operation.
+    /// The operation with this id.
     ///
     /// # Panics
-    /// If the schedule has no such operation.
+    /// If it does not exist.
     pub fn operation(&self, id: OpId) -> &Operation {
         &self.operations[id]
     }
@@ -296,7 +296,7 @@ impl Schedule {
         self.operations.node_indices()
     }
 
-    /// The operands of an operation, by their place.
+    /// The operands of an operation, by index.
     pub fn operands(&self, id: OpId) -> Vec<OpId> {
         let edges = self.operations.edges_directed(id, Direction::Incoming);
         let mut operands: Vec<(u32, OpId)> = edges.map(|edge| (*edge.weight(), edge.source())).collect();
@@ -304,10 +304,10 @@ impl Schedule {
         operands.into_iter().map(|(_, operand)| operand).collect()
     }
 
-    /// What each member of a kernel has to do with memory. All other operations read and write all they have.
+    /// Memory traffic of the members of kernels. Other operations read and write all their data.
     ///
     /// # Panics
-    /// If a kernel has what is no operation of the schedule.
+    /// If a kernel has an operation that does not exist.
     pub fn accesses(&self) -> BTreeMap<OpId, Access> {
         if self.kernels.is_empty() {
             return BTreeMap::new();
@@ -319,7 +319,7 @@ impl Schedule {
         self.kernels.iter().flatten().map(|id| (*id, access(*id))).collect()
     }
 
-    /// The operations as fusion sees them.
+    /// The operations as nodes for fusion.
     fn fusion_nodes(&self) -> Vec<fusion::Node> {
         let node = |id: OpId| fusion::Node {
             role: self.operation(id).kind.role(),
@@ -341,10 +341,10 @@ impl Schedule {
         self.ids().map(node).collect()
     }
 
-    /// One array.
+    /// The array with this id.
     ///
     /// # Panics
-    /// If the schedule has no such array.
+    /// If it does not exist.
     pub fn array(&self, id: ArrayId) -> &Array {
         &self.arrays[id.index()]
     }

@@ -1,4 +1,4 @@
-//! Operations, and what is to be known of each kind of them.
+//! Operations and their properties.
 
 use super::{ArrayId, CoordMap, Region, Route, Sources};
 use crate::dtype::DType;
@@ -11,168 +11,166 @@ use crate::operator::Operator;
 use crate::span::Span;
 use crate::topology::Work;
 
-/// One operation of the whole mesh.
+/// An operation on the whole mesh.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Operation {
-    /// What it does.
+    /// Its kind.
     pub kind: OpKind,
-    /// Of the elements of its result.
+    /// Element type of the result.
     pub dtype: DType,
-    /// Extents of the block that each device has after it, if it has one.
+    /// Extents of the result block, where present.
     pub extents: Vec<u64>,
-    /// The step of the plan it belongs to, an index from 0.
+    /// Step of the plan it belongs to, from 0.
     pub step: u32,
-    /// The method that made it, where a method did.
+    /// Method that generated it, if any.
     pub method: Option<&'static str>,
-    /// The statement it comes from.
+    /// The statement that it comes from.
     pub span: Span,
 }
 
 impl Operation {
-    /// Elements of the block of one device.
+    /// Elements of one block.
     pub fn elements(&self) -> u64 {
         self.extents.iter().product()
     }
 
-    /// Bytes of the block of one device.
+    /// Bytes of one block.
     pub fn bytes(&self) -> u64 {
         self.elements() * self.dtype.size()
     }
 }
 
-/// What an operation does.
+/// The kind of an operation.
 #[derive(Clone, Debug, PartialEq)]
 pub enum OpKind {
-    /// The shard of an array that is given from outside.
+    /// The shard of an input.
     Input {
         /// The array.
         array: ArrayId,
-        /// Spread like this.
+        /// Its sharding.
         sharding: Sharding,
     },
-    /// Each device keeps a region of its block. Outside the block, or from an absent block, the result is absent.
+    /// A region of the block on each device. If the region exceeds the block, or the block is absent, so is the result.
     Slice {
-        /// The operand's extents, refined: some dims split in two or more, major first.
+        /// The operand's extents, refined: some dims are split, major first.
         view: Vec<u64>,
-        /// What is kept.
+        /// The region.
         region: Region,
     },
-    /// Each device receives the block of another one, or nothing: then the result is absent there.
+    /// The block of another device; absent on devices without a source.
     Shuffle {
-        /// From whom.
+        /// Sources.
         sources: Sources,
-        /// On which way.
+        /// Routes.
         route: Route,
     },
-    /// Combines the operands element by element; absent ones are skipped, all absent gives absent.
+    /// Elementwise combination of the operands; absent ones are skipped, and if all are absent, so is the result.
     Add {
-        /// With this operator, one that folds.
+        /// The operator, which folds.
         operator: Operator,
     },
-    /// Puts pieces into a new block; absent pieces are skipped, and the rest must fill the block. All absent gives
-    /// absent.
+    /// Pieces assembled into a block; absent pieces are skipped, and the others must fill the block. If all are absent, so
+    /// is the result.
     Assemble {
-        /// The result's extents, refined: some dims split in two or more, major first.
+        /// The result's extents, refined: some dims are split, major first.
         view: Vec<u64>,
-        /// Where each operand goes.
+        /// The region of each operand.
         places: Vec<Region>,
     },
-    /// The blocks of a replica group, concatenated along one dim in the order of the ranks. One operation for what
-    /// a method spells out in many.
+    /// The concatenated blocks of a replica group in rank order: a collective that is kept as one operation.
     AllGather {
-        /// The axes that span the group, major first.
+        /// The axes of the group, major first.
         axes: Vec<AxisId>,
-        /// The dim of the block along which they are concatenated.
+        /// The concatenated dim of the block.
         dim: usize,
     },
-    /// The blocks of a replica group, combined by the switch that joins it: each device sends its own once and receives
-    /// the result once.
+    /// The blocks of a replica group, combined by its switch: each device sends its block once and receives the result once.
     SwitchSum {
-        /// The axes that span the group.
+        /// The axes of the group.
         axes: Vec<AxisId>,
-        /// With this operator, one that folds.
+        /// The operator, which folds.
         operator: Operator,
     },
     /// A local product of two blocks.
     MatMul {
-        /// How their dims meet.
+        /// The einsum.
         einsum: Einsum,
     },
-    /// All elements of a block along some dims, combined.
+    /// A local reduction over some dims.
     Reduce {
-        /// By this operator, one that folds.
+        /// The operator, which folds.
         operator: Operator,
-        /// Which dims are left.
+        /// The remaining dims.
         einsum: Einsum,
     },
     /// An elementwise function of blocks.
     Map {
-        /// Which.
+        /// The function.
         function: Function,
-        /// How their dims line up.
+        /// Alignment of the operands.
         einsum: Einsum,
     },
-    /// Puts a filler into the lanes of one dim that are padding.
+    /// A fill of the padding lanes of one dim.
     Fill {
         /// The dim of the block.
         dim: usize,
-        /// The lanes of the whole array before this one are kept.
+        /// First padding lane of the whole array.
         valid: u64,
-        /// What the others become.
+        /// The filler.
         with: Filler,
-        /// Which block of the dim each device has: its first lane is that many times the extent.
+        /// The index of each device's block of the dim: its first lane is this index times the extent.
         block: CoordMap,
     },
-    /// The first device along the axes keeps its block, the others get zeros: pieces of a sum that is the block.
+    /// The block on the first device along the axes and zeros on the others: contributions to a sum equal to the block.
     Mask {
         /// The axes.
         axes: Vec<AxisId>,
     },
 }
 
-/// How many operands an operation takes.
+/// The number of operands of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arity {
-    /// So many.
+    /// Exactly this number.
     Exactly(usize),
     /// One or more.
     AtLeastOne,
 }
 
-/// Whose blocks an operation needs on a device.
+/// The devices whose blocks an operation needs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Reach<'a> {
-    /// Nobody's: its own comes from outside.
+    /// None: an input.
     Given(&'a Sharding),
-    /// The device's own.
+    /// The device itself.
     Own,
-    /// That of one other device.
+    /// One other device.
     Sent(&'a Sources, Route),
-    /// Those of the group that these axes span.
+    /// The group of these axes.
     Gathered(&'a [AxisId]),
 }
 
-/// What is to be known of an operation without knowing what it computes.
+/// Properties of an operation that are independent of its computation.
 #[derive(Clone, Copy, Debug)]
 pub struct Properties<'a> {
-    /// How many operands it takes.
+    /// Number of operands.
     pub arity: Arity,
-    /// Whose blocks it needs.
+    /// Devices whose blocks it needs.
     pub reach: Reach<'a>,
-    /// Whether there is no result where an operand is absent; else there is one where some operand is not.
+    /// Whether the result is absent if any operand is; otherwise, if all are.
     pub needs_all: bool,
-    /// Whether each element of the result is one of an operand, or a constant.
+    /// Whether each element of the result is an element of an operand, or a constant.
     pub moves: bool,
-    /// What engines have to do with it.
+    /// The kind of work for engines.
     pub work: Option<Work>,
-    /// The view that its regions are of, and the region of each operand: what a slice keeps, where an assembly puts.
+    /// The view and the region of each operand: the kept part of a slice, the target of an assembly.
     pub regions: (&'a [u64], &'a [Region]),
-    /// In a sentence: `a product`.
+    /// A noun for messages: `a product`.
     pub noun: &'static str,
 }
 
 impl OpKind {
-    /// What it is to fusion; none if it is no local computation.
+    /// Its role in fusion; `None` if it is not a local computation.
     pub fn role(&self) -> Option<Role> {
         match self {
             OpKind::MatMul { .. } => Some(Role::Product),
@@ -189,7 +187,7 @@ impl OpKind {
         }
     }
 
-    /// A row for each kind.
+    /// The properties of this kind.
     pub fn properties(&self) -> Properties<'_> {
         use Arity::{AtLeastOne, Exactly};
         let row = |arity, noun, work| Properties {

@@ -1,20 +1,20 @@
-//! Which devices have a block of a value. On the others the value is absent, which is not zero.
+//! Presence: the devices that hold a block of a value. Elsewhere the value is absent.
 
 use super::{CoordMap, Cut, OpId, Properties, Reach, Region, Verified};
 use crate::mesh::{DeviceId, Mesh};
 use petgraph::Direction;
 
-/// Where an operation has a result.
+/// The presence rule of an operation.
 pub struct Presence<'a> {
     mesh: &'a Mesh,
     kind: Properties<'a>,
     operands: usize,
-    /// For each region of the operation, the cuts that miss the block on some devices, with the length of their dim.
+    /// For each region of the operation, the cuts that miss the block on some devices, with the lengths of their dims.
     cuts: Vec<Vec<(&'a CoordMap, u64)>>,
 }
 
 impl<'a> Presence<'a> {
-    /// Of one operation.
+    /// The rule of one operation.
     pub fn of(schedule: Verified<'a>, id: OpId) -> Presence<'a> {
         let schedule = schedule.schedule();
         let kind = schedule.operation(id).kind.properties();
@@ -24,8 +24,7 @@ impl<'a> Presence<'a> {
         Presence { mesh: &schedule.mesh, kind, operands, cuts }
     }
 
-    /// Whether a device has a block of the result, where `has` says whether a device has one of an operand, by its
-    /// place.
+    /// Whether a device holds a block of the result; `has` returns whether a device holds an operand, by index.
     pub fn at(&self, device: DeviceId, has: impl Fn(usize, DeviceId) -> bool) -> bool {
         let own = |place: usize| has(place, device) && self.is_within(place, device);
         match self.kind.reach {
@@ -53,7 +52,7 @@ fn cuts<'a>(view: &[u64], region: &'a Region) -> Vec<(&'a CoordMap, u64)> {
     cuts.collect()
 }
 
-/// Whether each device has a block, by operation and device.
+/// Whether each device holds a block, by operation and device.
 pub fn presence(schedule: Verified<'_>) -> Vec<Vec<bool>> {
     let mut present: Vec<Vec<bool>> = Vec::with_capacity(schedule.operations.node_count());
     for id in schedule.ids() {

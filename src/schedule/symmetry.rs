@@ -1,21 +1,21 @@
-//! What becomes of a map of coordinates when all devices take one step along an axis, the last one to the first.
+//! Behaviour of coordinate maps under translation of all devices along an axis, from its end to its start.
 //!
-//! Affine maps are judged by their factors, tables entry by entry.
+//! Affine maps are analysed by their factors, tables entry by entry.
 
 use super::{CoordMap, Sources};
 use crate::mesh::{AxisId, Mesh};
 
-/// What becomes of the index that a map has for a device, when the device takes a step along an axis of n devices.
+/// The change of a map's index when the device moves one step along an axis of n devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
-    /// It stays.
+    /// No change.
     Fixed,
-    /// Written as `(major * n + digit) * weight + minor`, its digit grows by one, and from n - 1 to 0.
+    /// Written as `(major * n + digit) * weight + minor`, the digit increases by one, from n - 1 to 0.
     Digit(u64),
 }
 
 impl Turn {
-    /// What becomes of an index below `length`; `None` where the digit does not fit.
+    /// The changed index, below `length`; `None` if the digit does not fit.
     fn of(self, index: u64, n: u64, length: u64) -> Option<u64> {
         match self {
             Turn::Fixed => Some(index),
@@ -29,8 +29,8 @@ impl Turn {
 }
 
 impl CoordMap {
-    /// What a step along the axis does to the index of every device in a dim of this length, if it is the same for
-    /// all. Whether a device has an index there does then not depend on its place along the axis.
+    /// The change of the index in a dim of this length, if it is the same for all devices. Whether a device has an index is
+    /// then independent of its coordinate along the axis.
     pub fn turn(&self, mesh: &Mesh, axis: AxisId, length: u64) -> Option<Turn> {
         let n = mesh.size(axis);
         match self {
@@ -83,7 +83,7 @@ impl CoordMap {
     }
 }
 
-/// The least and the greatest sum of an affine map, before any modulo; `None` where a part of it may not be counted.
+/// Minimum and maximum of an affine map, before any modulo; `None` on overflow.
 fn range(mesh: &Mesh, terms: &[(AxisId, i64)], constant: i64) -> Option<(i64, i64)> {
     let (mut least, mut most) = (i128::from(constant), i128::from(constant));
     let mut size = i128::from(constant).abs();
@@ -95,12 +95,12 @@ fn range(mesh: &Mesh, terms: &[(AxisId, i64)], constant: i64) -> Option<(i64, i6
     Some((i64::try_from(least).ok()?, i64::try_from(most).ok()?))
 }
 
-/// Whether all sums of a range are at least 0 and below a limit.
+/// Whether a range lies between 0 and a limit.
 fn is_below((least, most): (i64, i64), limit: u64) -> bool {
     least >= 0 && u64::try_from(most).is_ok_and(|most| most < limit)
 }
 
-/// Of a sum modulo the length of the dim: it grows by the factor, if that leads round in n steps.
+/// For a sum modulo the length of the dim: it increases by the factor, if n steps wrap around.
 fn wrapped(factor: i64, modulo: u64, n: u64, length: u64) -> Option<Turn> {
     let weight = u64::try_from(factor.rem_euclid(i64::try_from(modulo).ok()?)).ok()?;
     match weight {
@@ -110,7 +110,7 @@ fn wrapped(factor: i64, modulo: u64, n: u64, length: u64) -> Option<Turn> {
     }
 }
 
-/// Of a sum without modulo: the coordinate is a digit of it, if all else is less than its weight or past the digit.
+/// For a sum without modulo: the coordinate is a digit of it, if everything else is below its weight or above the digit.
 fn digit(mesh: &Mesh, terms: &[(AxisId, i64)], constant: i64, axis: AxisId, factor: i64, length: u64) -> Option<Turn> {
     let weight = u64::try_from(factor).ok()?;
     let period = i64::try_from(weight.checked_mul(mesh.size(axis))?).ok()?;
@@ -125,8 +125,7 @@ fn digit(mesh: &Mesh, terms: &[(AxisId, i64)], constant: i64, axis: AxisId, fact
 }
 
 impl Sources {
-    /// Whether the source of the next device along the axis is the next one of the source, for all devices; then
-    /// this also says who has a source.
+    /// Whether sources commute with a step along the axis, for all devices; this includes which devices have a source.
     pub fn commutes(&self, mesh: &Mesh, axis: AxisId) -> bool {
         let n = mesh.size(axis);
         match self {
@@ -184,7 +183,7 @@ mod tests {
         CoordMap::Table { axes, entries }
     }
 
-    /// Whatever is said of a map holds on every device; and of the maps that methods use something is said.
+    /// The computed change of a map holds on every device, and maps of methods have one.
     #[test]
     fn turns_hold_on_every_device() {
         let mesh = Mesh::of(&[("X", 3), ("Y", 2), ("Z", 4)]);
@@ -215,7 +214,7 @@ mod tests {
         assert_eq!(CoordMap::shifted(x, -1).turn(&mesh, x, 3), None);
     }
 
-    /// Sources commute with a step exactly where that is said, but for shifts along axes in parts.
+    /// Sources commute with a step exactly if computed so, except for shifts along split axes.
     #[test]
     fn sources_commute_where_it_is_said() {
         let mesh = Mesh::of(&[("X", 3), ("Y", 2), ("Z", 4)]);

@@ -1,8 +1,8 @@
-//! The text form of a schedule, read back.
+//! Parser of the text form of a schedule.
 //!
-//! What [`Display`](std::fmt::Display) writes is read as the same schedule, but for the places in the program that it
-//! came from. A text written by hand may give values names of its own, `%left`, spread a statement over several lines,
-//! and have comments from `#` to the end of a line.
+//! The output of [`Display`](std::fmt::Display) is parsed to the same schedule, except for source locations. Hand-written
+//! texts may name values, `%left`, spread a statement over several lines, and contain comments from `#` to the end of a
+//! line.
 
 mod arrays;
 mod error;
@@ -23,21 +23,21 @@ use pest::Parser;
 use pest::iterators::Pair;
 use std::collections::BTreeMap;
 
-/// The longest statement that is read, in bytes.
+/// Limit on the length of a statement, in bytes.
 const LONGEST_STATEMENT: usize = 1 << 22;
-/// After so many mistakes the rest is not read.
+/// Number of errors after which parsing stops.
 const MOST_ERRORS: usize = 100;
 
-/// A schedule and where it is written.
+/// A schedule with source locations.
 #[derive(Clone, Debug)]
 pub struct Written {
-    /// The schedule. It has passed [`verify`].
+    /// The schedule, verified.
     pub schedule: Schedule,
-    /// Where its parts stand in the text.
+    /// Locations of its parts.
     pub places: Places,
 }
 
-/// Where the parts of a schedule stand in a text, by their places in the schedule.
+/// Locations of the parts of a schedule, by index.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Places {
     /// The mesh.
@@ -52,7 +52,7 @@ pub struct Places {
     pub outputs: Vec<Span>,
 }
 
-/// Where an operation stands in a text, and what it is called there.
+/// Location and name of an operation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OperationPlace {
     /// The name of its value, `%left`.
@@ -63,19 +63,19 @@ pub struct OperationPlace {
     pub operands: Vec<Span>,
 }
 
-/// Why a text is no schedule.
+/// Why a text is not a schedule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unread {
-    /// It cannot be read: all that is wrong with its form and its names.
+    /// Syntax errors and unknown names.
     Text(Diagnostics),
-    /// It can be read, but its parts do not fit together: the first that does not.
+    /// The first violation of the rules of schedules.
     Malformed(Diagnostics),
 }
 
-/// The schedule of a text.
+/// Parses and verifies a text.
 ///
 /// # Errors
-/// If the text cannot be read, or what it says has not passed [`verify`].
+/// If the text is invalid or does not pass [`verify`].
 pub fn from_text(source: &str) -> Result<Written, Unread> {
     if source.len() > super::MOST_TEXT {
         let error = TextError::TooLarge { bytes: source.len(), most: super::MOST_TEXT };
@@ -92,14 +92,14 @@ pub fn from_text(source: &str) -> Result<Written, Unread> {
     }
 }
 
-/// Whether a text is a schedule and not a program: a document, or a text that makes values such as `%3`.
+/// Whether a text is a schedule instead of a program: JSON, or a text that defines values such as `%3`.
 pub fn is_schedule(source: &str) -> bool {
     let mut lines = source.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')).peekable();
     lines.peek().is_some_and(|line| line.starts_with('{')) || lines.any(|line| line.starts_with('%'))
 }
 
 impl Places {
-    /// What is malformed, at its place in the text and in its names.
+    /// Reports a malformed part with its location and name.
     fn label(&self, malformed: &Malformed) -> Diagnostics {
         let mut found = Diagnostic::new(malformed);
         let (name, span) = match malformed.place {
@@ -124,29 +124,29 @@ fn primary(span: Span, text: &str) -> Label {
     Label { span, text: text.to_owned(), primary: true }
 }
 
-/// What a statement may be.
+/// The kinds of statements.
 type Read<T> = Result<T, TextError>;
 
-/// A schedule while it is read.
+/// A schedule during parsing.
 struct Reader<'a> {
     schedule: Schedule,
     places: Places,
-    /// By what they are called.
+    /// Arrays by label.
     arrays: BTreeMap<String, ArrayId>,
-    /// How many arrays have a name.
+    /// Number of arrays per name.
     namesakes: BTreeMap<String, usize>,
-    /// Whether an array is missing because what declares it is wrong, which is told once.
+    /// Whether an array is missing because its declaration is wrong, which is already reported.
     lacks_arrays: bool,
-    /// By what they are called; none for one that is wrong, which is told once.
+    /// Values by name; `None` for wrong ones, which are already reported.
     values: BTreeMap<&'a str, Option<OpId>>,
     step: u32,
 }
 
-/// An error of none stands for one that has been told.
+/// `None` stands for an error that is already reported.
 type Told<T> = Result<T, Option<TextError>>;
 
 impl<'a> Reader<'a> {
-    /// All statements, and all that is wrong with them.
+    /// Parses all statements and collects errors.
     fn read(source: &'a str) -> (Option<Written>, Diagnostics) {
         let mut spans = pieces::pieces(source).into_iter();
         let mut reader = match Reader::new(source, spans.next()) {
@@ -165,7 +165,7 @@ impl<'a> Reader<'a> {
         (Some(Written { schedule: reader.schedule, places: reader.places }), errors)
     }
 
-    /// Behind the first statement, which is the mesh.
+    /// Parses the statements after the mesh.
     fn new(source: &str, first: Option<Span>) -> Read<Reader<'a>> {
         let span = first.unwrap_or_default();
         let missing = TextError::MeshFirst { at: span.into(), expected: "`mesh`" };
@@ -184,7 +184,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// One statement behind the mesh.
+    /// Parses one statement after the mesh.
     fn statement(&mut self, source: &'a str, span: Span) -> Told<()> {
         let text = span.text(source);
         let is_letter = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
@@ -226,7 +226,7 @@ impl<'a> Reader<'a> {
         self.values.insert(name, first);
         let place = first.and_then(|id| self.places.operations.get(id.index())).map_or(second, |place| place.span);
         let second = Span { end: second.start + u32::try_from(name.len()).unwrap_or_default(), ..second };
-        let help = "each value has a name of its own".to_owned();
+        let help = "give each value its own name".to_owned();
         TextError::Twice { name: name.to_owned(), help, first: place.into(), second: second.into() }
     }
 
@@ -234,7 +234,7 @@ impl<'a> Reader<'a> {
         &self.schedule.mesh
     }
 
-    /// Axes from `X`, `XY` or `{data,model}`.
+    /// Resolves axes from `X`, `XY` or `{data,model}`.
     fn axes(&self, part: &Part<'a>) -> Read<Vec<AxisId>> {
         let unknown = |text: &str, span| TextError::word(text, "an axis of the mesh", span);
         let Some(inner) = part.inner().next() else { return Ok(Vec::new()) };
@@ -249,22 +249,22 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A value that is made before.
+    /// Resolves a value defined above.
     fn value(&self, part: &Part<'a>) -> Told<OpId> {
         let made = self.values.get(part.text());
-        let late = || TextError::word(part.text(), "a value that is made before", part.span());
+        let late = || TextError::word(part.text(), "a value defined above", part.span());
         made.ok_or_else(|| Some(late())).and_then(|id| id.ok_or(None))
     }
 
-    /// An array by what it is called.
+    /// Resolves an array by label.
     fn array_named(&self, part: &Part<'a>) -> Told<ArrayId> {
         let known = self.arrays.get(&arrays::label(part)?).copied();
-        let unknown = || TextError::word(part.text(), "an array that is declared before", part.span());
+        let unknown = || TextError::word(part.text(), "an array declared above", part.span());
         known.ok_or_else(|| Some(unknown()).filter(|_| !self.lacks_arrays))
     }
 }
 
-/// The statement at a place.
+/// The statement at an offset.
 fn parsed(source: &str, span: Span, rule: Rule) -> Read<Pair<'_, Rule>> {
     let text = span.text(source);
     if text.len() > LONGEST_STATEMENT {
@@ -275,14 +275,14 @@ fn parsed(source: &str, span: Span, rule: Rule) -> Read<Pair<'_, Rule>> {
     pairs.next().ok_or_else(|| TextError::word(text, "a statement", span))
 }
 
-/// A part of a statement that has a meaning, and where the statement begins.
+/// A meaningful part of a statement, with the start of the statement.
 #[derive(Clone, Debug)]
 struct Part<'a> {
     pair: Pair<'a, Rule>,
     start: u32,
 }
 
-/// The parts of a statement, without its signs and fixed words.
+/// The parts of a statement, without signs and keywords.
 fn parts(pair: Pair<'_, Rule>, start: u32) -> impl Iterator<Item = Part<'_>> {
     pair.into_inner().filter(|pair| !is_fixed(pair.as_rule())).map(move |pair| Part { pair, start })
 }
@@ -305,12 +305,12 @@ impl<'a> Part<'a> {
         parts(self.pair.clone(), self.start)
     }
 
-    /// The first part inside that is of a kind.
+    /// The first part of a kind.
     fn find(&self, rule: Rule) -> Option<Part<'a>> {
         self.inner().find(|part| part.rule() == rule)
     }
 
-    /// All parts inside that are of a kind.
+    /// All parts of a kind.
     fn all(&self, rule: Rule) -> impl Iterator<Item = Part<'a>> + use<'a> {
         self.inner().filter(move |part| part.rule() == rule)
     }
@@ -319,18 +319,18 @@ impl<'a> Part<'a> {
         self.text().parse().map_err(|_| TextError::number(self.text(), self.span()))
     }
 
-    /// The numbers of `[4, 2]`.
+    /// Parses the numbers of `[4, 2]`.
     fn extents(&self) -> Read<Vec<u64>> {
         self.all(Rule::number).map(|number| number.number()).collect()
     }
 
-    /// What the word means, or that it means nothing.
+    /// The meaning of a word, or an error.
     fn known<T>(&self, what: &'static str, value: Option<T>) -> Read<T> {
         value.ok_or_else(|| TextError::word(self.text(), what, self.span()))
     }
 }
 
-/// Whether it says nothing but that it is there.
+/// Whether a part carries no content.
 fn is_fixed(rule: Rule) -> bool {
     matches!(
         rule,

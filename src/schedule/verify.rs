@@ -1,4 +1,4 @@
-//! Whether a schedule is one at all: what every reader of a schedule may rely on.
+//! Well-formedness of schedules, which every reader relies on.
 
 mod arrays;
 mod kernels;
@@ -16,20 +16,20 @@ use petgraph::visit::EdgeRef;
 use std::fmt;
 use std::ops::Deref;
 
-/// The most dims that an array, a block or a view may have; also the most indices of an einsum.
+/// Most dims of an array, a block or a view, and most indices of an einsum.
 pub const MOST_DIMS: usize = 64;
-/// The most elements that a block or an array may have: its bytes can be counted.
+/// Most elements of a block or an array, so that its bytes can be counted.
 pub const MOST_ELEMENTS: u64 = 1 << 60;
-/// The largest constant or factor of a map of coordinates.
+/// Largest constant or factor of a coordinate map.
 const MOST_FACTOR: u64 = 1 << 40;
 
-/// A schedule that has passed [`verify`], or that a recipe has just emitted into an empty one.
+/// A schedule that has passed [`verify`], or that a recipe has emitted into an empty one.
 #[derive(Clone, Copy, Debug)]
 pub struct Verified<'a>(&'a Schedule);
 
 impl<'a> Verified<'a> {
-    /// Operations that a recipe has emitted, while recipes are compared. To verify each of them takes as long as to time
-    /// it; the one that is chosen is verified before it leaves the compiler.
+    /// Wraps operations emitted by a recipe during tuning. Verifying each candidate would take as long as timing it; the
+    /// chosen one is verified before it leaves the compiler.
     pub(crate) fn emitted(schedule: &'a Schedule) -> Verified<'a> {
         Verified(schedule)
     }
@@ -48,18 +48,18 @@ impl Deref for Verified<'_> {
     }
 }
 
-/// Where a schedule is malformed.
+/// The malformed part of a schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// In the mesh.
+    /// The mesh.
     Mesh,
-    /// In an array, by its place in the list.
+    /// An array, by index.
     Array(usize),
-    /// In an operation, by its place in the list.
+    /// An operation, by index.
     Operation(usize),
-    /// In a kernel, by its place in the list.
+    /// A kernel, by index.
     Kernel(usize),
-    /// In an output, by its place in the list.
+    /// An output, by index.
     Output(usize),
 }
 
@@ -75,19 +75,19 @@ impl fmt::Display for Place {
     }
 }
 
-/// The first thing that is wrong with a schedule.
+/// The first error of a schedule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, miette::Diagnostic)]
 #[error("{place}: {flaw}")]
 #[diagnostic(code("schedule-malformed"))]
 pub struct Malformed {
-    /// Where.
+    /// Location.
     pub place: Place,
-    /// What.
+    /// The violated rule.
     pub flaw: Flaw,
 }
 
 impl Malformed {
-    /// The operation that is malformed, if one is.
+    /// The malformed operation, if any.
     pub fn operation(&self) -> Option<OpId> {
         match self.place {
             Place::Operation(index) => Some(OpId::new(index)),
@@ -96,130 +96,129 @@ impl Malformed {
     }
 }
 
-/// What can be wrong.
+/// A violated rule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Flaw {
-    /// A name is no word of letters, digits and `_`, or stands twice.
-    #[error("the name `{0}` of an axis is no word, or stands twice")]
+    /// An axis name is not a word of letters, digits and `_`, or is used twice.
+    #[error("the axis name `{0}` is not a word or is used twice")]
     AxisName(String),
-    /// The name of a network is no word of letters, digits and `_`.
-    #[error("the name `{0}` of a network is no word")]
+    /// A network name is not a word of letters, digits and `_`.
+    #[error("the network name `{0}` is not a word")]
     NetworkName(String),
-    /// The name of an array or of a dim has a character that cannot be shown: [`is_steering`](crate::escape::is_steering).
+    /// An array or dim name has a control character: [`is_steering`](crate::escape::is_steering).
     #[error("the name {0:?} has a control character or a bidirectional mark")]
     Name(String),
-    /// An axis is not one of the mesh, or stands twice where it may stand once.
-    #[error("an axis is unknown or stands twice")]
+    /// An axis is not in the mesh, or is used twice.
+    #[error("an axis is unknown or used twice")]
     Axes,
     /// Too many dims, an extent of 0, or more elements than [`MOST_ELEMENTS`].
-    #[error("the extents {0:?} are too many, empty or too large")]
+    #[error("the extents {0:?} are empty, too many or too large")]
     Extents(Vec<u64>),
-    /// The names of the dims are not as many as the extents.
-    #[error("{extents} extents have {names} names")]
+    /// The numbers of dim names and extents differ.
+    #[error("expected {extents} dim names, found {names}")]
     Names {
-        /// How many names.
+        /// Number of names.
         names: usize,
-        /// How many extents.
+        /// Number of extents.
         extents: usize,
     },
-    /// An array is not in the list, or comes later.
-    #[error("array {0} is not known here")]
+    /// An array does not exist, or comes later.
+    #[error("unknown array {0}")]
     UnknownArray(u32),
-    /// A value is not in the list.
-    #[error("value %{0} does not exist")]
+    /// A value does not exist.
+    #[error("unknown value %{0}")]
     UnknownValue(usize),
-    /// An operand stands at or after its user.
-    #[error("operand %{0} is not made before")]
+    /// An operand does not precede its user.
+    #[error("operand %{0} is not defined before this operation")]
     LateOperand(usize),
-    /// The places of the operands are not 0, 1, 2, ..
-    #[error("the operands are not numbered one by one")]
+    /// The operand indices are not 0, 1, 2, ..
+    #[error("the operands are not numbered consecutively")]
     OperandPlaces,
-    /// Another number of operands is needed.
-    #[error("{found} operands where {wanted} are needed")]
+    /// The number of operands is wrong.
+    #[error("expected {wanted} operands, found {found}")]
     OperandCount {
-        /// So many are needed.
+        /// Expected number.
         wanted: usize,
-        /// So many there are.
+        /// Actual number.
         found: usize,
     },
-    /// An input operation is of an array that is computed.
+    /// An input operation refers to a computed array.
     #[error("the array is not an input")]
     NotAnInput,
-    /// The sharding has another number of dims, or does not divide.
-    #[error("the sharding does not fit the extents {0:?}")]
+    /// The sharding has the wrong number of dims, or does not divide.
+    #[error("the sharding does not match the extents {0:?}")]
     Sharding(Vec<u64>),
-    /// The extents are not those that follow.
-    #[error("extents {found:?} where {wanted:?} follow from the operands")]
+    /// The extents do not follow from the operands.
+    #[error("expected extents {wanted:?} from the operands, found {found:?}")]
     WrongExtents {
-        /// What follows.
+        /// Expected extents.
         wanted: Vec<u64>,
-        /// What is said.
+        /// Actual extents.
         found: Vec<u64>,
     },
-    /// The element type is not the one that follows.
-    #[error("the element types do not fit")]
+    /// The dtype does not follow from the operands.
+    #[error("the element types do not match")]
     WrongDType,
-    /// A view does not split the dims of the extents.
+    /// A view does not refine the extents.
     #[error("the view {view:?} does not refine the extents {extents:?}")]
     View {
         /// The view.
         view: Vec<u64>,
-        /// What it should refine.
+        /// The extents.
         extents: Vec<u64>,
     },
-    /// A region does not lie in its view.
-    #[error("a region does not lie in the view {0:?}")]
+    /// A region exceeds its view.
+    #[error("a region is outside of the view {0:?}")]
     Region(Vec<u64>),
-    /// The numbers of a map are too large, or its table has another length than the group.
-    #[error("a map of coordinates has numbers too large or a table of the wrong length")]
+    /// The numbers of a map are too large, or its table has the wrong length.
+    #[error("a coordinate map has too large numbers or a table of the wrong length")]
     Map,
-    /// A shuffle is no partial permutation.
-    #[error("the sources of a shuffle are no partial permutation of the group")]
+    /// A shuffle is not a partial permutation.
+    #[error("the sources of a shuffle are not a partial permutation of the group")]
     Sources,
-    /// A route does not lead from the sources.
+    /// A route does not lead from the source.
     #[error("{hops} hops do not lead to the sources of the shuffle")]
     Route {
         /// The hops.
         hops: i64,
     },
-    /// What is not padding is empty or longer than the dim, or does not follow from the operands; or a filler is
-    /// given in another way than by a map of coordinates.
-    #[error("what is padding does not fit")]
+    /// The unpadded part is empty, too long, or does not follow from the operands; or a fill does not use a coordinate map.
+    #[error("the padding does not match")]
     Padding,
     /// A dim does not exist.
-    #[error("dim {0} does not exist")]
+    #[error("unknown dim {0}")]
     UnknownDim(usize),
-    /// An operator that does not combine two at a time.
-    #[error("`{0}` does not combine two at a time")]
+    /// An operator is not binary.
+    #[error("`{0}` is not a binary operator")]
     Operator(Operator),
-    /// The members of a kernel are less than two, in another order than that of the list, in another kernel as well, or no
-    /// local computations; or an operation between two of them is left out.
-    #[error("a kernel is a run of products, functions and reductions within each device")]
+    /// A kernel has fewer than two members, is out of order, shares a member with another kernel, has a member that is not a
+    /// local computation, or is not convex.
+    #[error("a kernel must be a run of products, functions and reductions on one device")]
     Kernel,
-    /// An einsum does not fit its operands.
-    #[error("the indices of the einsum do not fit")]
+    /// An einsum does not match its operands.
+    #[error("the indices of the einsum do not match")]
     Einsum,
 }
 
-/// Checks the form of a schedule, so that whoever works on it may index and multiply without care.
+/// Checks that a schedule is well-formed, so that readers can index and multiply without further checks.
 ///
-/// - The axes of the mesh have distinct words for names.
-/// - Names of arrays and dims can be shown as they are.
-/// - Arrays come after their operands; einsums have at most [`MOST_DIMS`] indices, numbered by first appearance, none
-///   twice in one operand, all known in the result; extents are positive and at most [`MOST_ELEMENTS`] in all, and follow
-///   from the operands'.
-/// - Operations come after their operands, whose places count from 0, as many as the kind needs.
-/// - Extents and element types of each result follow from its operands. A product may be kept in any type that has
-///   products. Functions and operators have a meaning on their element types.
-/// - A kernel has at least two local computations, and whatever lies on a way between two of them; no two have the same.
-/// - Shardings name known axes once and divide their array. Views refine extents. Ranges lie in their view.
-/// - Tables have an entry per rank; a shuffle is a partial permutation; a shift is shorter than its axis; hops lead
-///   from the source to the device that receives.
+/// - Axis names are distinct words.
+/// - Names of arrays and dims have no control characters.
+/// - Arrays come after their operands. Einsums have at most [`MOST_DIMS`] indices, numbered by first appearance, distinct
+///   within an operand, and all in the result known. Extents are positive, have at most [`MOST_ELEMENTS`] elements, and
+///   follow from the operands.
+/// - Operations come after their operands, whose indices count from 0, as many as the kind needs.
+/// - Extents and dtypes of results follow from the operands. A product may have any dtype that supports products.
+///   Functions and operators support their dtypes.
+/// - A kernel has at least two local computations and is convex; kernels are disjoint.
+/// - Shardings use known axes once and divide their array. Views refine extents. Ranges lie in their view.
+/// - Tables have one entry per rank; a shuffle is a partial permutation; a shift is shorter than its axis; hops lead from
+///   the source to the receiver.
 ///
-/// What is *not* checked is whether the schedule computes what it says: that is the proof's.
+/// Whether the schedule computes what it declares is checked by the proof.
 ///
 /// # Errors
-/// The first breach in the order mesh, arrays, operations, kernels, outputs.
+/// The first violation in the order mesh, arrays, operations, kernels, outputs.
 pub fn verify(schedule: &Schedule) -> Result<Verified<'_>, Malformed> {
     let at = |place: Place| move |flaw: Flaw| Malformed { place, flaw };
     check_mesh(&schedule.mesh).map_err(at(Place::Mesh))?;
@@ -265,19 +264,19 @@ fn equal_extents(wanted: &[u64], found: &[u64]) -> Result<(), Flaw> {
     Err(Flaw::WrongExtents { wanted: wanted.to_vec(), found: found.to_vec() })
 }
 
-/// At most [`MOST_DIMS`] positive extents whose product is at most [`MOST_ELEMENTS`].
+/// Checks for at most [`MOST_DIMS`] positive extents with at most [`MOST_ELEMENTS`] elements.
 fn check_extents(extents: &[u64]) -> Result<(), Flaw> {
     let elements = extents.iter().try_fold(1u64, |elements, extent| elements.checked_mul(*extent));
     let fits = extents.len() <= MOST_DIMS && elements.is_some_and(|elements| (1..=MOST_ELEMENTS).contains(&elements));
     if fits { Ok(()) } else { Err(Flaw::Extents(first(extents))) }
 }
 
-/// Enough of a list to be shown.
+/// A prefix of a list, for messages.
 fn first(extents: &[u64]) -> Vec<u64> {
     extents.iter().copied().take(MOST_DIMS).collect()
 }
 
-/// Known axes, each once.
+/// Checks for known, distinct axes.
 fn check_axes(mesh: &Mesh, axes: impl IntoIterator<Item = AxisId>) -> Result<(), Flaw> {
     let mut seen = AxisSet::NONE;
     for axis in axes {
@@ -287,7 +286,7 @@ fn check_axes(mesh: &Mesh, axes: impl IntoIterator<Item = AxisId>) -> Result<(),
     Ok(())
 }
 
-/// The extents of a shard of an array, if there is such an array and it can be spread so.
+/// The extents of a shard of an array, if the array exists and can be sharded this way.
 fn local_extents(schedule: &Schedule, array: ArrayId, sharding: &Sharding) -> Result<Vec<u64>, Flaw> {
     let mesh = &schedule.mesh;
     let global = schedule.arrays.get(array.index()).ok_or(Flaw::UnknownArray(array.0))?;
@@ -306,7 +305,7 @@ fn local_extents(schedule: &Schedule, array: ArrayId, sharding: &Sharding) -> Re
     global.extents.iter().zip(&sharding.dims).map(shard).collect::<Option<Vec<u64>>>().ok_or_else(misfit)
 }
 
-/// The operands by their place.
+/// The operands by index.
 fn operands(schedule: &Schedule, id: OpId) -> Result<Vec<OpId>, Flaw> {
     let edges = schedule.operations.edges_directed(id, Direction::Incoming);
     let mut operands: Vec<(u32, OpId)> = edges.map(|edge| (*edge.weight(), edge.source())).collect();
@@ -318,7 +317,7 @@ fn operands(schedule: &Schedule, id: OpId) -> Result<Vec<OpId>, Flaw> {
     Ok(operands.into_iter().map(|(_, operand)| operand).collect())
 }
 
-/// A region of a view of these extents, and its own.
+/// Checks a region of a view of these extents; returns its extents.
 fn check_region(mesh: &Mesh, extents: &[u64], view: &[u64], region: &Region) -> Result<Vec<u64>, Flaw> {
     if view.len() > 2 * MOST_DIMS || view.contains(&0) {
         return Err(Flaw::Extents(first(view)));

@@ -1,12 +1,12 @@
-//! Views of blocks: extents with some dims split in two or more, major first, and regions of them.
+//! Views of blocks (extents with some dims split, major first), and their regions.
 //!
-//! Dims of length 1 carry nothing: a view refines extents whichever of both has more of them.
+//! Dims of length 1 are ignored in refinement.
 
 use super::{Cut, Region};
 use crate::mesh::{DeviceId, Mesh};
 use std::ops::Range;
 
-/// The dims of a view, from `next` on, that make up a dim of this extent.
+/// The dims of a view, from `next` on, that form a dim of this extent.
 fn group(view: &[u64], next: &mut usize, extent: u64) -> Option<Range<usize>> {
     let start = *next;
     let mut product = 1u64;
@@ -17,8 +17,8 @@ fn group(view: &[u64], next: &mut usize, extent: u64) -> Option<Range<usize>> {
     (product == extent).then_some(start..*next)
 }
 
-/// The dims of a view that each dim consists of; `None` where the view does not refine the extents. What follows the
-/// last dim of the extents has length 1 and belongs to that dim; a scalar consists of nothing.
+/// The dims of a view that form each dim; `None` if the view does not refine the extents. Trailing dims have length 1 and
+/// belong to the last dim; a scalar has none.
 pub fn groups(view: &[u64], extents: &[u64]) -> Option<Vec<Range<usize>>> {
     let mut next = 0;
     let groups = extents.iter().map(|extent| group(view, &mut next, *extent));
@@ -30,7 +30,7 @@ pub fn groups(view: &[u64], extents: &[u64]) -> Option<Vec<Range<usize>>> {
     rest_is_trivial.then_some(groups)
 }
 
-/// How much a cut that lies in a dim takes of it.
+/// Length of a cut in a dim.
 fn length(extent: u64, cut: &Cut) -> u64 {
     match cut {
         Cut::Whole => extent,
@@ -39,12 +39,12 @@ fn length(extent: u64, cut: &Cut) -> u64 {
     }
 }
 
-/// The length of each cut of a region that lies in its view.
+/// Lengths of the cuts of a region.
 pub fn lengths(view: &[u64], region: &Region) -> Vec<u64> {
     view.iter().zip(region).map(|(extent, cut)| length(*extent, cut)).collect()
 }
 
-/// The box that a region is on one device; `None` where a cut is past its dim or has no index.
+/// The box of a region on one device; `None` if a cut exceeds its dim or has no index.
 pub fn region_at(mesh: &Mesh, view: &[u64], region: &Region, device: DeviceId) -> Option<Vec<Range<u64>>> {
     let range = |(extent, cut): (&u64, &Cut)| match cut {
         Cut::Whole => Some(0..*extent),
@@ -54,7 +54,7 @@ pub fn region_at(mesh: &Mesh, view: &[u64], region: &Region, device: DeviceId) -
     view.iter().zip(region).map(range).collect()
 }
 
-/// The extents of a region of a block, dim by dim; `None` where the view does not refine the block.
+/// Extents of a region of a block; `None` if the view does not refine the block.
 pub fn region_extents(extents: &[u64], view: &[u64], region: &Region) -> Option<Vec<u64>> {
     let mut next = 0;
     let lengths = extents.iter().map(|extent| {

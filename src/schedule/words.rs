@@ -1,4 +1,4 @@
-//! Words of documents and of the text form, read back.
+//! Parsing of words of the JSON and text forms.
 
 use crate::dtype::DType;
 use crate::einsum::{Einsum, Index};
@@ -11,7 +11,7 @@ pub(super) fn operator(word: &str) -> Option<Operator> {
     Operator::from_name(word)
 }
 
-/// `relu`, `scale(0.5)`, `softmax(1)`, `cast(bf16)`
+/// Parses `relu`, `scale(0.5)`, `softmax(1)`, `cast(bf16)`.
 pub(super) fn function(word: &str) -> Option<Function> {
     if let Some(function) = Function::plain().find(|function| function.to_string() == word) {
         return Some(function);
@@ -41,7 +41,7 @@ pub(super) fn filler(word: &str) -> Option<Filler> {
     Filler::ALL.into_iter().find(|filler| filler.word() == word)
 }
 
-/// `ab,bc->ac`, in any letters: they are numbered anew by first appearance.
+/// Parses `ab,bc->ac` with any letters, which are renumbered by first appearance.
 pub(super) fn einsum(word: &str) -> Option<Einsum> {
     let (operands, result) = word.split_once("->")?;
     let letters = operands.chars().filter(|letter| *letter != ',');

@@ -1,5 +1,5 @@
-//! One schedule, interpreted four ways: on numbers, on symbols, on time, and by counting. The interpreters know nothing of
-//! each other.
+//! Four interpreters of a schedule: values, symbolic proof, timing, and traffic counts. They do not depend on each
+//! other.
 
 pub mod clock;
 pub mod proof;

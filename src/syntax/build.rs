@@ -1,4 +1,4 @@
-//! Builds the tree from what the grammar found: absolute spans, numbers read, forms told apart.
+//! Builds the AST from the grammar's matches: absolute spans, parsed numbers, distinguished forms.
 
 use super::error::SyntaxError;
 use super::grammar::Rule;
@@ -15,11 +15,11 @@ use pest::iterators::Pair;
 
 pub(super) type Result<T> = std::result::Result<T, SyntaxError>;
 
-/// Builds one statement.
+/// Builds the AST of one statement.
 pub(super) struct Builder {
-    /// Where the statement begins in the source.
+    /// Offset of the statement in the source.
     start: usize,
-    /// Whether a `_` may be missing.
+    /// Whether a missing `_` is accepted.
     lenient: bool,
 }
 
@@ -28,12 +28,12 @@ impl Builder {
         Builder { start, lenient }
     }
 
-    /// Whether lost signs are forgiven.
+    /// Whether lenient parsing is on.
     pub(super) fn is_lenient(&self) -> bool {
         self.lenient
     }
 
-    /// The statement of one of the `.._statement` rules.
+    /// Builds the statement of one of the `.._statement` rules.
     pub(super) fn statement(&self, pair: Pair<'_, Rule>, span: Span) -> Result<Statement> {
         let kind = match pair.as_rule() {
             Rule::mesh_statement => self.mesh(pair)?,
@@ -106,7 +106,7 @@ impl Builder {
         Ok(AxisDecl { name, size, more: sizes.collect::<Result<_>>()?, wiring: wiring.transpose()?, over })
     }
 
-    /// A link and what is wrong with it.
+    /// A link and its state.
     fn link(&self, pair: Pair<'_, Rule>) -> Result<LinkDecl> {
         let ends = find(pair.clone(), Rule::ends).expect("a link has two ends");
         let state = match find(pair, Rule::share).and_then(|share| find(share, Rule::percent)) {
@@ -125,7 +125,7 @@ impl Builder {
         Ok(LinkDecl { from: place()?, to: place()?, both_ways, state })
     }
 
-    /// `(0,1)`
+    /// Coordinates, `(0,1)`.
     fn place(&self, pair: Pair<'_, Rule>) -> Result<Spanned<Vec<u64>>> {
         let span = self.span(&pair);
         let numbers = pair.into_inner().filter(|part| part.as_rule() == Rule::integer);
@@ -161,14 +161,14 @@ impl Builder {
         Ok(DimDecl { name, size })
     }
 
-    /// The name that a declaration begins with.
+    /// The declared name.
     pub(super) fn declared(&self, pair: Option<Pair<'_, Rule>>) -> Result<Name> {
         let named = pair.expect("a declaration begins with its name");
         let named = if named.as_rule() == Rule::quoted { only(named) } else { named };
         Ok(self.name(&named))
     }
 
-    /// A size: numbers, names, signs and parentheses.
+    /// A size: numbers, names, operators and parentheses.
     pub(super) fn size(&self, pair: Pair<'_, Rule>) -> Result<SizeExpr> {
         let span = self.span(&pair);
         let kind = match pair.as_rule() {
@@ -244,14 +244,14 @@ impl Builder {
                     found: "->".to_owned(),
                     expected: "the end of the statement".to_owned(),
                     at: arrow.into(),
-                    help: Some("an input stands alone: `A: bf16[I, J]`".to_owned()),
+                    help: Some("declare an input on its own line: `A: bf16[I, J]`".to_owned()),
                 }),
                 None => match (by.map(|pin| ("by", pin.strategy)), using.map(|method| ("using", method))) {
                     (Some((word, name)), _) | (None, Some((word, name))) => Err(SyntaxError::UnexpectedText {
                         found: word.to_owned(),
                         expected: "the end of the statement".to_owned(),
                         at: name.span.into(),
-                        help: Some("an input has no collectives; say this where it is used".to_owned()),
+                        help: Some("an input has no collectives; write this where the array is used".to_owned()),
                     }),
                     (None, None) => self.input(left, typing, donated.is_some()),
                 },
@@ -264,14 +264,14 @@ impl Builder {
                     found: "==".to_owned(),
                     expected: "`=`".to_owned(),
                     at: at.into(),
-                    help: Some(format!("a result is written with one `=`: `{left} = {right}`")),
+                    help: Some(format!("write a result with a single `=`: `{left} = {right}`")),
                 }),
                 _ => self.value_alone(left, by, using),
             },
         }
     }
 
-    /// `by gather(A)`
+    /// The clause `by gather(A)`.
     fn pin(&self, pair: Pair<'_, Rule>) -> PinRef {
         let strategy = find(pair.clone(), Rule::strategy).expect("`by` is followed by a word");
         let operands = find(pair, Rule::pinned).into_iter().flat_map(Pair::into_inner);
@@ -279,11 +279,11 @@ impl Builder {
         PinRef { strategy: self.name(&strategy), operands: operands.collect() }
     }
 
-    /// `A: bf16[I_X, J]`, `A: bf16[I_X, J] donated`
+    /// An input: `A: bf16[I_X, J]`, `A: bf16[I_X, J] donated`.
     fn input(&self, left: Expr, typing: Option<Pair<'_, Rule>>, donated: bool) -> Result<StatementKind> {
         let target = self.left_target(left, typing)?;
         let (Some(name), Some(dtype)) = (target.name, target.dtype) else {
-            return Err(SyntaxError::NotAResult { sign: ':', at: target.span.into() });
+            return Err(not_a_result(':', None, target.span));
         };
         match target.brackets {
             Some(brackets) => Ok(StatementKind::Input { name, dtype, brackets, donated }),
@@ -291,8 +291,8 @@ impl Builder {
         }
     }
 
-    /// A collective says by itself what it gives, and an array with brackets what its layout is, as in the book;
-    /// any other value wants a name.
+    /// Checks that a bare value is an unnamed output: a collective or an array with brackets states its layout; any other
+    /// value needs a name.
     fn value_alone(&self, value: Expr, by: Option<PinRef>, using: Option<Name>) -> Result<StatementKind> {
         match &value.kind {
             ExprKind::Collective { .. } => {}
@@ -303,30 +303,38 @@ impl Builder {
             | ExprKind::Product { .. }
             | ExprKind::Binary { .. }
             | ExprKind::Neg(_)
-            | ExprKind::Call { .. } => return Err(SyntaxError::NoResult { at: value.span.into() }),
+            | ExprKind::Call { .. } => {
+                return Err(SyntaxError::NoResult { at: value.span.into(), help: unassigned(&value) });
+            }
         }
         let target = Target { name: None, dtype: None, brackets: None, span: value.span };
         Ok(StatementKind::Assign { target, value, by, using })
     }
 
-    /// What stands on the left of `=` or `:`, read as the result it is meant to be.
+    /// The left side of `=` or `:`, as a result.
     fn left_target(&self, left: Expr, typing: Option<Pair<'_, Rule>>) -> Result<Target> {
         let sign = if typing.is_some() { ':' } else { '=' };
         let ExprKind::Array(array) = left.kind else {
-            return Err(SyntaxError::NotAResult { sign, at: left.span.into() });
+            return Err(not_a_result(sign, None, left.span));
         };
         let Some(typing) = typing else {
             return Ok(Target { name: array.name, dtype: array.dtype, brackets: array.brackets, span: array.span });
         };
         if array.brackets.is_some() || array.dtype.is_some() {
-            return Err(SyntaxError::NotAResult { sign, at: left.span.into() });
+            // `A[I_X, J]: bf16`.
+            let typed = self.typing(typing).ok().filter(|(_, brackets)| brackets.is_none() && array.dtype.is_none());
+            let declared = typed.and_then(|(dtype, _)| {
+                let brackets = array.brackets.as_ref()?;
+                Some(format!("{}: {}{brackets}", array.name.as_ref()?.node, dtype.node))
+            });
+            return Err(not_a_result(sign, declared, left.span));
         }
         let span = array.span.join(self.span(&typing));
         let (dtype, brackets) = self.typing(typing)?;
         Ok(Target { name: array.name, dtype: Some(dtype), brackets, span })
     }
 
-    /// What stands behind an arrow.
+    /// The right side of an arrow.
     fn target(&self, pair: Pair<'_, Rule>) -> Result<Target> {
         let span = self.span(&pair);
         let (mut name, mut dtype, mut brackets) = (None, None, None);
@@ -354,7 +362,7 @@ impl Builder {
         }
     }
 
-    /// The place of a pair in the source, without blanks at its end.
+    /// The span of a pair, without trailing blanks.
     pub(super) fn span(&self, pair: &Pair<'_, Rule>) -> Span {
         // A rule that ends with something optional takes the blanks in front of it; its last word does not.
         let mut last = pair.clone();
@@ -369,7 +377,7 @@ impl Builder {
         Spanned { node: pair.as_str().replace(['’', '′'], "'"), span: self.span(pair) }
     }
 
-    /// `8192`, `8k`
+    /// A number, `8192` or `8k`.
     fn count(&self, pair: &Pair<'_, Rule>) -> Result<u64> {
         let text = pair.as_str();
         let (digits, times) = match text.as_bytes().last() {
@@ -390,7 +398,7 @@ impl Builder {
     }
 }
 
-/// The meaning of a sign between sizes; every sign for a product is one.
+/// The meaning of an operator between sizes; all product signs are equal.
 fn size_sign(sign: &str) -> SizeSign {
     match sign {
         "+" => SizeSign::Plus,
@@ -406,7 +414,7 @@ pub(super) fn number_too_large(digits: &str, span: Span) -> SyntaxError {
     SyntaxError::NumberTooLarge { number, at: span.into() }
 }
 
-/// The first part that is a `rule`.
+/// The first part that matches a `rule`.
 pub(super) fn find(pair: Pair<'_, Rule>, rule: Rule) -> Option<Pair<'_, Rule>> {
     pair.into_inner().find(|part| part.as_rule() == rule)
 }
@@ -414,4 +422,32 @@ pub(super) fn find(pair: Pair<'_, Rule>, rule: Rule) -> Option<Pair<'_, Rule>> {
 /// The first part.
 pub(super) fn only(pair: Pair<'_, Rule>) -> Pair<'_, Rule> {
     pair.into_inner().next().expect("the grammar gives it a part")
+}
+
+/// The left side of `=` or `:` is no array name; `declared` is the declaration that was likely meant.
+fn not_a_result(sign: char, declared: Option<String>, at: Span) -> SyntaxError {
+    let help = match declared {
+        Some(line) => format!("write `{line}`"),
+        None => "write the value to the right of `=` or before an arrow: `C = ..`, `.. -> C`".to_owned(),
+    };
+    SyntaxError::NotAResult { sign, at: at.into(), help }
+}
+
+/// Help for a value without a name.
+fn unassigned(value: &Expr) -> String {
+    match &value.kind {
+        ExprKind::Neg(inner) if matches!(inner.kind, ExprKind::Neg(_)) => {
+            "comments begin with `#`; assign a value with `C = ..`".to_owned()
+        }
+        ExprKind::Call { function, arguments, .. } => {
+            let is_name =
+                |argument: &Expr| matches!(&argument.kind, ExprKind::Array(array) if array.brackets.is_none());
+            let names = arguments.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+            match function.node.as_str() {
+                "output" | "print" | "display" if arguments.iter().all(is_name) => format!("write `output {names}`"),
+                _ => "write `C = ..` or `.. -> C`".to_owned(),
+            }
+        }
+        _ => "write `C = ..` or `.. -> C`".to_owned(),
+    }
 }

@@ -1,4 +1,4 @@
-//! Expressions and arrays, from what the grammar found.
+//! Builds expressions and arrays from the grammar's matches.
 
 use super::build::{Builder, Result, find, number_too_large, only};
 use super::error::SyntaxError;
@@ -13,9 +13,9 @@ use crate::operator::Operator;
 use crate::span::{Span, Spanned};
 use pest::iterators::Pair;
 
-/// The tallest expression: brackets, and the signs of a chain such as `A + B + C`, which nests to the left.
+/// Limit on expression height: brackets, and left-nested chains such as `A + B + C`.
 ///
-/// Every later stage walks expressions by recursion; this keeps its stack small.
+/// Later stages recurse over expressions; the limit bounds their stack.
 pub(super) const TALLEST: usize = 256;
 
 /// An expression and its height.
@@ -38,16 +38,16 @@ impl Tall {
     }
 }
 
-/// What stands between two factors.
+/// Operators between two factors.
 enum Sign {
-    /// `.*` or `/`
+    /// `.*` or `/`.
     Elementwise(BinaryOp),
-    /// `*`, `*_J`
+    /// `*`, `*_J`.
     Product(Contraction),
 }
 
 impl Builder {
-    /// A whole expression.
+    /// Builds a whole expression.
     pub(super) fn expr(&self, pair: Pair<'_, Rule>) -> Result<Expr> {
         self.relation(pair).map(|tall| tall.expr)
     }
@@ -159,7 +159,7 @@ impl Builder {
         }
     }
 
-    /// What stands in parentheses; its span has them too.
+    /// An expression in parentheses; its span includes them.
     fn group(&self, pair: Pair<'_, Rule>) -> Result<Tall> {
         let span = self.span(&pair);
         let inner = find(pair, Rule::expr).expect("parentheses hold an expression");
@@ -190,7 +190,7 @@ impl Builder {
         Tall::above(height, ExprKind::Collective { kind, subscript, argument }, span)
     }
 
-    /// `AllGatherX A[I_X]`: a call of an unknown function, if it is forgiven.
+    /// `AllGatherX A[I_X]`: in lenient mode, a call of an unknown function.
     fn lost_collective(&self, pair: Pair<'_, Rule>, span: Span) -> Result<Tall> {
         let head = find(pair.clone(), Rule::lost_head).expect("the head comes first");
         let name = find(pair.clone(), Rule::array_name).expect("an operand has a name");
@@ -200,7 +200,7 @@ impl Builder {
                 found: name.as_str().to_owned(),
                 expected: "an operator, `->`, `=` or the end of the statement".to_owned(),
                 at: self.span(&name).into(),
-                help: strict.map(|(kind, axes)| format!("is `{kind}_{axes}` meant?")),
+                help: strict.map(|(kind, axes)| format!("did you mean `{kind}_{axes}`?")),
             });
         }
         let brackets = find(pair, Rule::brackets).map(|pair| self.brackets(pair)).transpose()?;
@@ -211,7 +211,7 @@ impl Builder {
         Ok(Tall::leaf(call, span))
     }
 
-    /// An array without anything else it could be.
+    /// An array where nothing else is possible.
     fn operand(&self, pair: Pair<'_, Rule>) -> Result<Tall> {
         let span = self.span(&pair);
         let name = find(pair.clone(), Rule::array_name).map(|name| self.name(&name));
@@ -242,7 +242,7 @@ impl Builder {
         Tall::above(height, ExprKind::Call { function, subscript, arguments }, span)
     }
 
-    /// The words behind `_`, in braces or alone.
+    /// The words after `_`, in braces or alone.
     pub(super) fn items(&self, pair: Pair<'_, Rule>) -> Vec<Name> {
         match pair.as_rule() {
             Rule::items | Rule::axes => {
@@ -253,7 +253,7 @@ impl Builder {
         }
     }
 
-    /// An array by its name and brackets; a dtype in the place of the name is one.
+    /// An array by name and brackets; a dtype in place of the name is allowed.
     pub(super) fn array(&self, name: Option<Name>, brackets: Option<Brackets>, span: Span) -> Result<ArrayRef> {
         let dtype = name.as_ref().and_then(|name| {
             let node = name.node.parse::<DType>().ok()?;
@@ -309,7 +309,7 @@ impl Builder {
                     found: word.node.clone(),
                     expected: "an operator and its axes, as in `{U_X}`".to_owned(),
                     at: word.span.into(),
-                    help: strict.map(|(operator, axes)| format!("is `{{{operator}_{axes}}}` meant?")),
+                    help: strict.map(|(operator, axes)| format!("did you mean `{{{operator}_{axes}}}`?")),
                 }),
             };
         }

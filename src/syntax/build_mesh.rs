@@ -1,4 +1,4 @@
-//! Meshes as JAX writes them: `jax.make_mesh(axis_shapes=(4, 2), axis_names=('X', 'Y'))`.
+//! Meshes in JAX notation: `jax.make_mesh(axis_shapes=(4, 2), axis_names=('X', 'Y'))`.
 
 use super::build::{Builder, Result, find};
 use super::error::SyntaxError;
@@ -7,16 +7,16 @@ use super::{AxisDecl, SizeExpr};
 use crate::span::{Span, Spanned};
 use pest::iterators::Pair;
 
-/// Numbers in parentheses, nested or not.
+/// Nested tuples of numbers.
 struct Grid {
-    /// The length on each level, the outermost first.
+    /// The length of each level, outermost first.
     shape: Vec<usize>,
-    /// The numbers in the order of the text.
+    /// The numbers in text order.
     numbers: Vec<Spanned<u64>>,
 }
 
 impl Builder {
-    /// The axes that a call makes.
+    /// The axes of a call.
     pub(super) fn mesh_call(&self, pair: Pair<'_, Rule>) -> Result<Vec<AxisDecl>> {
         let shape = find(pair.clone(), Rule::mesh_shape).expect("a call has a shape");
         let of_devices = find(shape.clone(), Rule::shape_key).is_some_and(|key| key.as_str() == "devices");
@@ -29,7 +29,7 @@ impl Builder {
         let names = names.into_inner().filter(|part| part.as_rule() == Rule::quoted);
         let names = names.map(|name| self.declared(Some(name))).collect::<Result<Vec<_>>>()?;
         if names.len() != sizes.len() {
-            return Err(flaw(format!("there are {} names for {} axes", names.len(), sizes.len()), place));
+            return Err(flaw(format!("expected {} axis names, found {}", sizes.len(), names.len()), place));
         }
         let axis = |(name, size)| AxisDecl { name, size, more: Vec::new(), wiring: None, over: None };
         Ok(names.into_iter().zip(sizes).map(axis).collect())
@@ -45,7 +45,7 @@ impl Builder {
                 _ => Grid { shape: Vec::new(), numbers: vec![self.integer(&item)?] },
             };
             if inner.get_or_insert_with(|| item.shape.clone()) != &item.shape {
-                return Err(flaw("the rows of the mesh are not of one length".to_owned(), at));
+                return Err(flaw("the rows of the mesh differ in length".to_owned(), at));
             }
             count += 1;
             numbers.extend(item.numbers);
@@ -55,7 +55,7 @@ impl Builder {
     }
 }
 
-/// `(4, 2)`: each number is a size.
+/// A shape, `(4, 2)`.
 fn sizes(grid: Grid, at: Span) -> Result<Vec<SizeExpr>> {
     match grid.shape.len() {
         1 => Ok(grid.numbers.into_iter().map(|size| SizeExpr::number(size.node, size.span)).collect()),
@@ -63,11 +63,11 @@ fn sizes(grid: Grid, at: Span) -> Result<Vec<SizeExpr>> {
     }
 }
 
-/// `((0, 1), (2, 3))`: each number is a device, in the order in which devices are numbered.
+/// A device array, `((0, 1), (2, 3))`, in device order.
 fn devices(grid: &Grid, at: Span) -> Result<Vec<SizeExpr>> {
     match grid.numbers.iter().zip(0u64..).find(|(device, place)| device.node != *place) {
         Some((device, place)) => {
-            Err(flaw(format!("device {} stands where device {place} belongs", device.node), device.span))
+            Err(flaw(format!("expected device {place}, found device {}", device.node), device.span))
         }
         None => Ok(grid.shape.iter().map(|size| SizeExpr::number(*size as u64, at)).collect()),
     }

@@ -1,6 +1,7 @@
-//! What can be wrong with the text of a program, and its wording.
+//! Syntax errors.
 
 use crate::characters::ControlCharacter;
+use crate::diag::did_you_mean;
 use crate::dtype::DType;
 use crate::span::Span;
 use itertools::Itertools;
@@ -21,16 +22,16 @@ pub enum SyntaxError {
         #[help]
         help: Option<String>,
     },
-    #[error("`{found}` is not written like this here")]
+    #[error("unsupported syntax `{found}`")]
     #[diagnostic(code("foreign-syntax"))]
     Foreign {
         found: String,
-        #[label(primary, "a word of another system")]
+        #[label(primary, "syntax of another system")]
         at: SourceSpan,
         #[help]
         help: String,
     },
-    #[error("the statement is not complete")]
+    #[error("incomplete statement")]
     #[diagnostic(code("unexpected-end"))]
     UnexpectedEnd {
         expected: String,
@@ -51,15 +52,15 @@ pub enum SyntaxError {
         #[help]
         help: Option<String>,
     },
-    #[error("brackets and signs are nested more than {most} deep")]
-    #[diagnostic(code("too-deep"), help("give a part of it a name of its own: `T = ..`"))]
+    #[error("brackets and signs are nested more than {most} levels deep")]
+    #[diagnostic(code("too-deep"), help("name a part of it: `T = ..`"))]
     TooDeep {
         most: usize,
         #[label(primary, "too deep from here on")]
         at: SourceSpan,
     },
     #[error("the statement is {bytes} bytes long, more than {most}")]
-    #[diagnostic(code("statement-too-long"), help("give parts of it names of their own: `T = ..`"))]
+    #[diagnostic(code("statement-too-long"), help("name parts of it: `T = ..`"))]
     StatementTooLong {
         bytes: usize,
         most: usize,
@@ -79,24 +80,24 @@ pub enum SyntaxError {
         #[label(primary, "not read from here on")]
         at: SourceSpan,
     },
-    #[error("too many mistakes to go on")]
+    #[error("too many errors; parsing stopped")]
     #[diagnostic(code("too-many-errors"))]
     TooManyErrors {
         #[label(primary, "not read from here on")]
         at: SourceSpan,
     },
     #[error("the number `{number}` is too large")]
-    #[diagnostic(code("number-too-large"), help("numbers are below 2^64"))]
+    #[diagnostic(code("number-too-large"), help("numbers must be below 2^64"))]
     NumberTooLarge {
         number: String,
-        #[label(primary, "more than can be counted")]
+        #[label(primary, "too large")]
         at: SourceSpan,
     },
-    #[error("statements that begin with `{word}` are not known")]
+    #[error("unknown statement `{word}`")]
     #[diagnostic(
         code("unknown-statement"),
         help(
-            "a statement is an input `A: bf16[I_X, J]`, a result `C[I, K] = ..` or `.. -> C[I, K]`, `mesh {{..}}`, `axis R = {{..}}`, `dims {{..}}`, `repeat 4 {{..}}`, `expect ..`, `limit ..`, `link ..` or `output C`"
+            "statements are: an input `A: bf16[I_X, J]`, a result `C[I, K] = ..` or `.. -> C[I, K]`, `mesh {{..}}`, `axis R = {{..}}`, `dims {{..}}`, `repeat 4 {{..}}`, `expect ..`, `limit ..`, `link ..` or `output C`"
         )
     )]
     UnknownStatement {
@@ -107,43 +108,44 @@ pub enum SyntaxError {
     #[error("the statement has two results")]
     #[diagnostic(code("two-results"), help("write either `C = ..` or `.. -> C`"))]
     TwoResults {
-        #[label("one on the left of `=`")]
+        #[label("result before `=`")]
         first: SourceSpan,
-        #[label(primary, "another behind the arrow")]
+        #[label(primary, "result after the arrow")]
         second: SourceSpan,
     },
-    #[error("the value is given to no array")]
-    #[diagnostic(code("no-result"), help("write `C = ..` before it or `-> C` behind it"))]
+    #[error("the value is not assigned")]
+    #[diagnostic(code("no-result"))]
     NoResult {
-        #[label(primary, "nothing uses this value")]
+        #[label(primary, "unused value")]
         at: SourceSpan,
+        #[help]
+        help: String,
     },
-    #[error("only an array can stand on the left of `{sign}`")]
-    #[diagnostic(
-        code("not-a-result"),
-        help("the value stands on the right of `=`, or before an arrow: `C = ..`, `.. -> C`")
-    )]
+    #[error("the left side of `{sign}` must be an array")]
+    #[diagnostic(code("not-a-result"))]
     NotAResult {
         sign: char,
-        #[label(primary, "not the name of an array")]
+        #[label(primary, "not an array name")]
         at: SourceSpan,
+        #[help]
+        help: String,
     },
-    #[error("`{word}` is not a dtype")]
+    #[error("unknown dtype `{word}`")]
     #[diagnostic(code("unknown-dtype"), help("{}", near_dtype(word)))]
     UnknownDType {
         word: String,
         #[label(primary, "expected a dtype")]
         at: SourceSpan,
     },
-    #[error("the dtype `{word}` has no brackets")]
-    #[diagnostic(code("dtype-without-brackets"), help("brackets say which dims the array has: `{word}[I, J]`"))]
+    #[error("missing brackets after dtype `{word}`")]
+    #[diagnostic(code("dtype-without-brackets"), help("write the dims of the array in brackets: `{word}[I, J]`"))]
     DTypeWithoutBrackets {
         word: String,
         #[label(primary, "expected `[` after this")]
         at: SourceSpan,
     },
-    #[error("`{word}` is not a wiring")]
-    #[diagnostic(code("unknown-wiring"), help("an axis is wired as a `ring`, a `line` or a `switch`"))]
+    #[error("unknown wiring `{word}`")]
+    #[diagnostic(code("unknown-wiring"), help("wirings are `ring`, `line` and `switch`"))]
     UnknownWiring {
         word: String,
         #[label(primary, "expected `ring`, `line` or `switch`")]
@@ -152,35 +154,39 @@ pub enum SyntaxError {
     #[error("{why}")]
     #[diagnostic(
         code("mesh-shape"),
-        help("write `mesh {{X: 4, Y: 2}}`: each axis with its size; devices are numbered along the last axis first")
+        help("write `mesh {{X: 4, Y: 2}}`: each axis with its size; devices are numbered in row-major order")
     )]
     MeshShape {
         why: String,
-        #[label(primary, "no mesh is like this")]
+        #[label(primary, "invalid mesh")]
         at: SourceSpan,
     },
-    #[error("`{text}` is no amount of {measure}: {why}")]
-    #[diagnostic(code("bad-amount"), help("{measure} is given in {units}"))]
+    #[error("invalid {measure} `{text}`: {why}")]
+    #[diagnostic(code("bad-amount"), help("write {measure} as {units}"))]
     BadAmount {
         text: String,
         measure: &'static str,
         why: String,
         units: String,
-        #[label(primary, "this amount")]
+        #[label(primary, "invalid amount")]
         at: SourceSpan,
     },
-    #[error("a link cannot be at {number}% of its rate")]
-    #[diagnostic(code("bad-percent"), help("it is at 1% to 100%; a link that carries nothing is `down`"))]
+    #[error("invalid link rate {number}%")]
+    #[diagnostic(code("bad-percent"), help("write 1% to 100%; write `down` for a failed link"))]
     BadPercent {
         number: String,
-        #[label(primary, "not from 1 to 100")]
+        #[label(primary, "out of range")]
         at: SourceSpan,
     },
 }
 
-/// What a word is probably meant to be, by the names that other systems have.
-fn near_dtype(word: &str) -> String {
-    let meant = match word.to_lowercase().as_str() {
+/// The dtype that a name of another system or in other letters stands for.
+pub(super) fn dtype_meant(word: &str) -> Option<&'static str> {
+    let lower = word.to_lowercase();
+    if let Some(dtype) = DType::ALL.iter().find(|dtype| dtype.name() == lower) {
+        return Some(dtype.name());
+    }
+    Some(match lower.as_str() {
         "bfloat" | "bfloat16" | "bf" => "bf16",
         "half" | "float16" | "fp16" => "f16",
         "float" | "float32" | "fp32" | "single" => "f32",
@@ -189,9 +195,24 @@ fn near_dtype(word: &str) -> String {
         "int8" | "s8" => "i8",
         "int64" | "long" | "s64" => "i64",
         "boolean" | "pred" => "bool",
-        _ => return format!("the dtypes are {}", dtypes()),
-    };
-    format!("write `{meant}`; the dtypes are {}", dtypes())
+        _ => return None,
+    })
+}
+
+/// Suggests the dtype for a name from another system.
+fn near_dtype(word: &str) -> String {
+    let lower = word.to_lowercase();
+    match dtype_meant(word) {
+        Some(meant) if meant == lower => did_you_mean(meant),
+        Some(meant) => format!("write `{meant}`; dtypes are {}", dtypes()),
+        None if lower.contains("8_e") || lower.contains("fp8") || lower.contains("float8") => {
+            format!(
+                "8-bit floats are not supported; `i8` has the same size, `bf16` is the nearest float; dtypes are {}",
+                dtypes()
+            )
+        }
+        None => format!("dtypes are {}", dtypes()),
+    }
 }
 
 fn dtypes() -> String {
@@ -199,6 +220,20 @@ fn dtypes() -> String {
 }
 
 impl SyntaxError {
+    /// The line that the help offers in place of the statement, if it offers just that.
+    pub(super) fn line(&self) -> Option<&str> {
+        let help = match self {
+            SyntaxError::UnexpectedText { help, .. }
+            | SyntaxError::UnexpectedEnd { help, .. }
+            | SyntaxError::Unclosed { help, .. } => help.as_ref()?,
+            SyntaxError::Foreign { help, .. }
+            | SyntaxError::NoResult { help, .. }
+            | SyntaxError::NotAResult { help, .. } => help,
+            _ => return None,
+        };
+        help.strip_prefix("write `")?.strip_suffix('`').filter(|line| !line.contains('`'))
+    }
+
     pub(super) fn too_deep(at: Span) -> SyntaxError {
         SyntaxError::TooDeep { most: super::split::DEEPEST, at: at.into() }
     }

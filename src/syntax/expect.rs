@@ -1,4 +1,4 @@
-//! What a program expects of its plan: `expect time < 500us`, `expect collectives C = [AllGather_X]`, `limit memory 300MB`.
+//! Expectations and limits: `expect time < 500us`, `expect collectives C = [AllGather_X]`, `limit memory 300MB`.
 
 use super::Name;
 use super::build::{Builder, Result, find};
@@ -10,56 +10,56 @@ use itertools::Itertools;
 use pest::iterators::Pair;
 use std::fmt::{self, Display, Formatter};
 
-/// What an `expect` line says.
+/// The content of an `expect` line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Expectation {
-    /// `time < 500us`, `memory <= 2GiB`
+    /// `time < 500us`, `memory <= 2GiB`.
     Bound {
-        /// What is measured.
+        /// The measure.
         measure: Measure,
-        /// `<`: the amount itself is too much.
+        /// Whether the amount itself is excluded (`<`).
         strict: bool,
-        /// At most this.
+        /// The upper limit.
         amount: Amount,
     },
-    /// `no communication`
+    /// `no communication`.
     NoCommunication,
-    /// `collectives C = [AllGather_X, ReduceScatter_{X,K}]`
+    /// `collectives C = [AllGather_X, ReduceScatter_{X,K}]`.
     Collectives {
-        /// The array whose statements are meant.
+        /// The array.
         array: Name,
         /// The moves in order.
         moves: Vec<NamedMove>,
     },
 }
 
-/// What can be bounded.
+/// Measures with limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Measure {
-    /// Of the whole program.
+    /// Time of the whole program.
     Time,
-    /// The most bytes that one device holds at once.
+    /// Peak memory of a device.
     Memory,
-    /// The bytes that the fullest device receives, or the time of the moves.
+    /// Bytes received by the busiest device, or the time of the moves.
     Communication,
     /// Floating-point operations of one device.
     Flops,
 }
 
-/// An amount as it was written, and what it is.
+/// An amount: its text and its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Amount {
-    /// `500us`
+    /// The text, `500us`.
     pub text: String,
     /// Picoseconds, bytes or floating-point operations.
     pub value: u128,
-    /// What it counts.
+    /// The unit kind.
     pub unit: Unit,
     /// Its place.
     pub span: Span,
 }
 
-/// What an amount counts.
+/// Unit kinds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// Whole picoseconds.
@@ -70,17 +70,17 @@ pub enum Unit {
     Operations,
 }
 
-/// `AllGather_X`, `ReduceScatter_{X,K}`; without a subscript, any of its kind.
+/// An expected move: `AllGather_X`, `ReduceScatter_{X,K}`; without a subscript, any of its kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedMove {
-    /// `AllGather`
+    /// The kind, such as `AllGather`.
     pub kind: Name,
-    /// The items after `_`, cut at commas and arrows.
+    /// The items after `_`, split at commas and arrows.
     pub subscript: Vec<Name>,
 }
 
 impl Unit {
-    /// How it is written, and how many picoseconds, bytes or operations it is.
+    /// Unit suffixes and their values in picoseconds, bytes or operations.
     fn words(self) -> &'static [amount::Unit] {
         match self {
             Unit::Picoseconds => &amount::TIME,
@@ -93,7 +93,7 @@ impl Unit {
 impl Measure {
     const ALL: [Measure; 4] = [Measure::Time, Measure::Memory, Measure::Communication, Measure::Flops];
 
-    /// The word.
+    /// The keyword of a measure.
     pub fn name(self) -> &'static str {
         match self {
             Measure::Time => "time",
@@ -103,7 +103,7 @@ impl Measure {
         }
     }
 
-    /// What it may be counted in.
+    /// The unit kind of a measure.
     fn units(self) -> &'static [Unit] {
         match self {
             Measure::Time => &[Unit::Picoseconds],
@@ -145,7 +145,7 @@ impl Builder {
         NamedMove { kind, subscript: parts.next().map(|items| self.items(items)).unwrap_or_default() }
     }
 
-    /// A measure and an amount of it.
+    /// A measure and its amount.
     pub(super) fn bound(&self, pair: Pair<'_, Rule>) -> Result<(Measure, Amount)> {
         let word = find(pair.clone(), Rule::measure).expect("a bound is on something");
         let measure = Measure::ALL.into_iter().find(|measure| measure.name() == word.as_str());
@@ -168,8 +168,9 @@ impl Builder {
             at: span.into(),
         };
         let known = measure.words().find(|(_, (name, _))| *name == unit);
-        let (kind, (_, factor)) = known.ok_or_else(|| wrong("the unit does not fit"))?;
-        let value = amount::scaled(number.as_str(), factor).ok_or_else(|| wrong("it is too large or too fine"))?;
+        let (kind, (_, factor)) =
+            known.ok_or_else(|| wrong(if unit.is_empty() { "the unit is missing" } else { "unknown unit" }))?;
+        let value = amount::scaled(number.as_str(), factor).ok_or_else(|| wrong("not representable"))?;
         Ok((measure, Amount { text, value, unit: kind, span }))
     }
 }

@@ -1,31 +1,40 @@
-//! What the grammar expected, in our words and at the exact place.
+//! Conversion of grammar errors: what was expected, and where.
 
 use super::error::SyntaxError;
 use super::foreign::{Foreign, recognise};
 use super::grammar::Rule;
+use super::known::{Known, pieces};
 use super::latex::unwrapped;
+use super::slips::corrected;
 use super::split::is_blank;
+use crate::dtype::DType;
 use crate::span::Span;
 use itertools::Itertools;
 use pest::error::{Error, ErrorVariant, InputLocation};
 
-/// How many things an error says it expected.
+/// Most alternatives that an error lists.
 const MOST_EXPECTED: usize = 4;
 
-/// What `donated` may stand behind.
+/// Help for a misplaced `donated`.
 pub(super) const ONLY_INPUTS_ARE_DONATED: &str = "only an input can be donated: `A: bf16[I, J] donated`";
 
-/// Words pest's error for the statement `text`, which begins at byte `start` of the source.
-pub(super) fn explain(error: &Error<Rule>, text: &str, start: usize) -> SyntaxError {
+/// Converts pest's error for the statement `text`, which begins at byte `start` of the source.
+pub(super) fn explain(
+    error: &Error<Rule>,
+    text: &str,
+    known: Known<'_>,
+    start: usize,
+    parses: fn(&str) -> bool,
+) -> SyntaxError {
     let at = match error.location {
         InputLocation::Pos(at) | InputLocation::Span((at, _)) => at.min(text.len()),
     };
     let rules = match &error.variant {
         ErrorVariant::ParsingError { positives, .. } => positives.as_slice(),
-        // pest ran out of stack: our own cap on nesting is far below that.
+        // pest ran out of stack: the limit on nesting is far below that.
         ErrorVariant::CustomError { .. } => return SyntaxError::too_deep(Span::new(start + at, start + at)),
     };
-    if let Some(Foreign { at, help }) = recognise(text) {
+    if let Some(Foreign { at, help }) = recognise(text, known) {
         let found = text[at.clone()].to_owned();
         let at = Span::new(start + at.start, start + at.end).into();
         return SyntaxError::Foreign { found, at, help };
@@ -35,7 +44,9 @@ pub(super) fn explain(error: &Error<Rule>, text: &str, start: usize) -> SyntaxEr
     let found = token(&text[at..]);
     let place = if found.is_empty() { last_char(text) } else { (at, at + found.len()) };
     let place = Span::new(start + place.0, start + place.1).into();
-    let help = help(text, at, found);
+    let line = corrected(text, at, parses).map(|line| format!("write `{line}`"));
+    let help = line.or_else(|| help(text, at, found));
+    let help = help.or_else(|| general(text, at, known));
     if let Some((bracket, opened)) = unclosed(text, at) {
         let opened = Span::new(start + opened, start + opened + 1).into();
         return SyntaxError::Unclosed { bracket, opened, expected, at: place, help };
@@ -44,11 +55,11 @@ pub(super) fn explain(error: &Error<Rule>, text: &str, start: usize) -> SyntaxEr
         return SyntaxError::UnexpectedEnd { expected, at: place, help };
     }
     let stray = found.chars().next().and_then(opener_of);
-    let help = help.or_else(|| stray.map(|opener| format!("no `{opener}` is open here: drop the `{found}`")));
+    let help = help.or_else(|| stray.map(|_| format!("unmatched `{found}`; remove it")));
     SyntaxError::UnexpectedText { found: found.to_owned(), expected, at: place, help }
 }
 
-/// Steps over blanks and comments, which pest may have left in front of what it could not read.
+/// Skips blanks and comments that pest left before the unexpected text.
 fn after_blanks(text: &str, mut at: usize) -> usize {
     loop {
         at += text[at..].len() - text[at..].trim_start_matches(is_blank).len();
@@ -59,7 +70,7 @@ fn after_blanks(text: &str, mut at: usize) -> usize {
     }
 }
 
-/// The word or the sign at the start: what a reader sees as one thing, at most 40 characters.
+/// The first token of a text, at most 40 characters.
 fn token(text: &str) -> &str {
     let arrows = ["->", "\\rightarrow", "\\longrightarrow", "\\to", "\\cdot", "\\odot", ".*"];
     if let Some(arrow) = arrows.into_iter().find(|arrow| text.starts_with(arrow)) {
@@ -77,7 +88,7 @@ fn last_char(text: &str) -> (usize, usize) {
     (at, at + c.len_utf8())
 }
 
-/// The innermost bracket that is open at `at` and that nothing behind `at` closes.
+/// The innermost bracket open at `at` that is never closed.
 fn unclosed(text: &str, at: usize) -> Option<(char, usize)> {
     let mut open: Vec<(char, usize)> = Vec::new();
     let mut open_at_error = None;
@@ -85,7 +96,7 @@ fn unclosed(text: &str, at: usize) -> Option<(char, usize)> {
         if place >= at && open_at_error.is_none() {
             open_at_error = Some(*open.last()?);
             if opener_of(c).is_some_and(|opener| open.iter().all(|(open, _)| *open != opener)) {
-                // A stray closer is one too many, not one too few.
+                // An unmatched closer is one too many, not one too few.
                 return None;
             }
         }
@@ -98,7 +109,7 @@ fn unclosed(text: &str, at: usize) -> Option<(char, usize)> {
         }
     }
     let innermost = open_at_error.or(open.last().copied())?;
-    // Closed by a closer of another kind counts as not closed: `A[I, J) * B]` is not worth more thought.
+    // A closer of another kind counts as not closing: `A[I, J) * B]`.
     let next_closer = text[at..].chars().find(|c| matches!(c, ')' | ']' | '}'));
     let closer = match innermost.0 {
         '(' => ')',
@@ -109,7 +120,7 @@ fn unclosed(text: &str, at: usize) -> Option<(char, usize)> {
         .then_some(innermost)
 }
 
-/// What a closing bracket closes.
+/// The opener of a closing bracket.
 fn opener_of(closer: char) -> Option<char> {
     match closer {
         ')' => Some('('),
@@ -121,32 +132,86 @@ fn opener_of(closer: char) -> Option<char> {
 
 fn help(text: &str, at: usize, found: &str) -> Option<String> {
     if is_partition_spec(text, at) {
-        return Some("axes stand behind their dims: for `P('X', None)` write `[I_X, J]`".to_owned());
+        return Some("write axes after their dims: `[I_X, J]` for `P('X', None)`".to_owned());
     }
     if is_latex(text, at) {
-        return Some("this is LaTeX: `--lenient` reads the notation in it".to_owned());
+        return Some("LaTeX input needs `--lenient`".to_owned());
     }
     if at == 0
         && ["*", ".*", "⊙", "\\odot", "·", "⋅", "•", "∙", "@", "+", "/", "->", "→", "⟶", "\\to", "\\cdot"]
             .contains(&found)
     {
-        return Some(format!("a statement goes on after a newline if the line before ends with `{found}`"));
+        return Some(format!("a statement continues on the next line only if the line ends with `{found}`"));
+    }
+    if let Some(moves) = expected_moves(text, at) {
+        return Some(format!("write the collectives in brackets: `[{moves}]`"));
     }
     match found {
         "<" | ">" | "=" if text[..at].trim_end_matches(['<', '>', '=', '!']).contains(['<', '>']) => {
-            Some("two comparisons are joined like this: `and(0 < x, x < 1)`".to_owned())
+            Some("write two comparisons as `and(0 < x, x < 1)`".to_owned())
         }
-        "by" | "using" if at > 0 => Some("`by` and then `using` stand behind the whole statement".to_owned()),
-        "[" if text[..at].trim_end().ends_with([']', '}']) => {
-            Some("arrays are not indexed: their brackets name their dims, once".to_owned())
-        }
+        "by" | "using" if at > 0 => Some("`by` and then `using` come at the end of the statement".to_owned()),
+        "[" if text[..at].trim_end().ends_with([']', '}']) => Some(INDEXED.to_owned()),
         "donated" if at > 0 => Some(ONLY_INPUTS_ARE_DONATED.to_owned()),
-        "=" if text[..at].ends_with('=') => Some("a result is written with one `=`".to_owned()),
+        "=" if text[..at].ends_with('=') => Some("write a result with a single `=`".to_owned()),
         _ => None,
     }
 }
 
-/// Whether the `P('X', None)` of JAX stands at `at`.
+/// Help without a line of its own, once no correction parses.
+fn general(text: &str, at: usize, known: Known<'_>) -> Option<String> {
+    let open = text[..at].rfind('[').filter(|open| !text[*open..at].contains(']'))?;
+    let close = text[at..].find(']').map_or(text.len(), |close| at + close);
+    let items = pieces(&text[open + 1..close]);
+    let is_place = |item: &&str| {
+        item.contains(':') || *item == "None" || item.starts_with('-') || item.bytes().all(|c| c.is_ascii_digit())
+    };
+    let head = text[..open].trim_end();
+    let name = &head[head.trim_end_matches(|c: char| c.is_ascii_alphanumeric() || c == '_').len()..];
+    if text[..open].contains(':') && name.parse::<DType>().is_ok() {
+        return Some("write the name of each dim, with its axes after `_`: `[I_X, J]`".to_owned());
+    }
+    if name.is_empty() || !items.iter().any(is_place) {
+        return None;
+    }
+    if items.contains(&"None") {
+        return Some(format!("broadcasting aligns dims by name: write `{name}`"));
+    }
+    Some(known.dims(name).and_then(|dims| picked(name, &dims, &items)).unwrap_or_else(|| INDEXED.to_owned()))
+}
+
+/// Brackets hold a layout, and functions pick elements.
+pub(crate) const INDEXED: &str = "brackets hold a layout: write `take_S(x, 0)` for one index along `S`, `slice_{S->T}(x, 0)` for a dim `T` of several";
+
+/// The functions for indices and ranges in brackets: `take_B(x, 0)` for `x[0, :]`.
+pub(crate) fn picked(name: &str, dims: &[String], items: &[&str]) -> Option<String> {
+    let (mut call, mut declared) = (name.to_owned(), Vec::new());
+    for (place, item) in items.iter().enumerate().filter(|(_, item)| **item != ":") {
+        let dim = dims.get(place)?;
+        if item.parse::<u64>().is_ok() {
+            call = format!("take_{dim}({call}, {item})");
+            continue;
+        }
+        let (start, end) = item.split_once(':')?;
+        let start: u64 = if start.is_empty() { 0 } else { start.trim().parse().ok()? };
+        let length = end.trim().parse::<u64>().ok()?.checked_sub(start)?;
+        let mut free = ["T", "T2", "T3", "T4"].into_iter().filter(|part| !dims.iter().any(|dim| dim == part));
+        let part = free.nth(declared.len())?;
+        call = format!("slice_{{{dim}->{part}}}({call}, {start})");
+        declared.push(format!("{part}: {length}"));
+    }
+    let dims = if declared.is_empty() { String::new() } else { format!(", with `dims {{{}}}`", declared.join(", ")) };
+    (call != name).then(|| format!("brackets hold a layout; write `{call}`{dims}"))
+}
+
+/// The collectives of `expect collectives C = AllGather_X`, without their brackets.
+fn expected_moves(text: &str, at: usize) -> Option<&str> {
+    let is_list = text.starts_with("expect collectives") && text[..at].trim_end().ends_with('=');
+    let moves = text[at..].split('#').next().unwrap_or_default().trim();
+    (is_list && moves.starts_with(|letter: char| letter.is_ascii_alphabetic())).then_some(moves)
+}
+
+/// Whether JAX's `P('X', None)` starts at `at`.
 fn is_partition_spec(text: &str, at: usize) -> bool {
     ["P(", "PartitionSpec("].iter().any(|call| {
         let start = text.find(call).filter(|start| !text[..*start].ends_with(|c: char| c.is_ascii_alphanumeric()));
@@ -154,13 +219,13 @@ fn is_partition_spec(text: &str, at: usize) -> bool {
     })
 }
 
-/// Whether a wrapper of LaTeX stands at `at`, one that a lenient reading knows.
+/// Whether a LaTeX wrapper known to lenient parsing starts at `at`.
 fn is_latex(text: &str, at: usize) -> bool {
     let rest = &text[at..];
     rest.starts_with(['$', '\\']) && !unwrapped(rest).starts_with('\\')
 }
 
-/// What was expected: at most a few things, the likeliest first, the end of the statement last.
+/// The expected alternatives: a few, the likeliest first, the end of the statement last.
 fn words(rules: &[Rule]) -> String {
     let mut ranked: Vec<(u8, &str)> = rules.iter().map(|rule| name(*rule)).collect();
     ranked.sort_unstable();
@@ -173,10 +238,10 @@ fn words(rules: &[Rule]) -> String {
     }
 }
 
-/// What stands behind the last word.
+/// The end of a statement.
 const END: &str = "the end of the statement";
 
-/// The name of a rule for a reader, behind its rank in a list of several.
+/// The display name of a rule, after its rank in a list of several.
 fn name(rule: Rule) -> (u8, &'static str) {
     match rule {
         Rule::expr

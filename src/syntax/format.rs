@@ -1,7 +1,7 @@
-//! Canonical text: one spelling and one spacing for what was written, all comments kept.
+//! The formatter: canonical spelling and spacing, with all comments kept.
 //!
-//! The grammar gives the words of each statement (`format_tokens.rs`), these are set on lines (`format_lines.rs`), and
-//! here the statements and the comments between them become a file. Lines break where the author broke them.
+//! `format_tokens.rs` turns the grammar's matches into tokens, `format_lines.rs` sets them on lines, and this module joins
+//! statements and the comments between them. The author's line breaks are kept.
 
 use super::format_lines::{Comment, INDENT, Set, set, set_comment, set_on_one_line};
 use super::format_tokens::tokens;
@@ -10,16 +10,16 @@ use super::split::{Piece, pieces};
 use crate::diag::Diagnostics;
 use crate::span::Span;
 
-/// Longer names do not push the dtypes of their neighbours to the right, nor are they pushed.
+/// Longer names are ignored when dtypes are aligned.
 const WIDEST_NAME: usize = 32;
 
-/// Prints a program in its canonical spelling; what it means, and every comment, stays.
+/// Prints a program in canonical spelling, with the same meaning and all comments.
 ///
 /// - Signs are ASCII, `*` and `->`; a result stays on the side of the statement where it was written.
 /// - One statement a line, one space after `:` and `,`, none inside brackets; `I_{X}` is `I_X`.
-/// - Inputs that follow each other have their dtypes in one column.
-/// - Several empty lines become one. A statement over several lines keeps its lines, and a `mesh` or `dims` over
-///   several lines has its braces on lines of their own.
+/// - Consecutive inputs have their dtypes aligned.
+/// - Blank lines are collapsed to one. A multi-line statement keeps its lines, and a multi-line `mesh` or `dims` has its
+///   braces on lines of their own.
 ///
 /// # Errors
 /// If the source has syntax errors: a text that cannot be read is not touched.
@@ -28,38 +28,38 @@ pub fn format(source: &str) -> Result<String, Diagnostics> {
     if diagnostics.has_errors() { Err(diagnostics) } else { Ok(File::read(source).to_text()) }
 }
 
-/// How many statements are left as they stand, because their canonical text would not read back. Always 0, we think.
+/// Number of statements left unformatted because their canonical text would not parse back; expected to be 0.
 #[cfg(test)]
 pub(super) fn left_alone(source: &str) -> usize {
     pieces(source).filter(|piece| formatted(source, *piece).is_none()).count()
 }
 
-/// A source as it will be printed.
+/// A source being printed.
 #[derive(Default)]
 struct File {
     entries: Vec<Entry>,
-    /// How many blocks are open.
+    /// Number of open blocks.
     depth: usize,
 }
 
 /// A statement, or a comment on a line of its own.
 struct Entry {
-    /// Whether an empty line stands before it.
+    /// Whether a blank line precedes it.
     apart: bool,
-    /// The statement on its lines, without what stands behind it; or the comment.
+    /// The lines of the statement without its trailing comment; or the comment.
     text: String,
-    /// The comment behind it.
+    /// The trailing comment.
     trailing: Option<String>,
-    /// What it is to its neighbours.
+    /// Its role for neighbouring entries.
     role: Role,
-    /// In how many blocks it stands.
+    /// Its block depth.
     depth: usize,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Role {
     Comment,
-    /// An input on one line, and the characters up to its `:`.
+    /// A one-line input, and the number of characters up to its `:`.
     Input(usize),
     Other,
 }
@@ -77,7 +77,7 @@ impl File {
         file
     }
 
-    /// Takes the comments of what stands between two statements; returns the newlines after the last of them.
+    /// Collects the comments between two statements; returns the newlines after the last of them.
     fn between(&mut self, gap: &str) -> usize {
         let mut newlines = 0;
         let mut rest = gap;
@@ -141,13 +141,13 @@ impl File {
     }
 }
 
-/// Whether the dtypes of two inputs stand in one column if nothing parts them; comments between them do not.
+/// Whether the dtypes of two inputs are aligned if nothing separates them; comments do not.
 fn in_one_run(first: &Entry, next: &Entry) -> bool {
     first.role != Role::Other && !next.apart && next.role != Role::Other
 }
 
 impl Entry {
-    /// The width of a name that takes part in a column.
+    /// The width of a name that takes part in alignment.
     fn width(&self) -> Option<usize> {
         match self.role {
             Role::Input(name) => (name <= WIDEST_NAME).then_some(name),
@@ -179,7 +179,7 @@ impl Entry {
     }
 }
 
-/// The canonical lines of a statement, if they read back as the same statement and nothing else.
+/// The canonical lines of a statement, if they parse back to the same statement.
 fn formatted(source: &str, piece: Piece) -> Option<Set> {
     let text = piece.span.text(source);
     if opens(text) || text == "}" {
@@ -202,7 +202,7 @@ fn opens(text: &str) -> bool {
     text.ends_with('{')
 }
 
-/// The head or the end of a block. Its head is one line, so no comment is in it.
+/// The head or the end of a block. A head is one line, without comments inside.
 fn block_edge(text: &str) -> Option<Set> {
     if text == "}" {
         return Some(Set { text: text.to_owned(), behind: Vec::new(), name: None });

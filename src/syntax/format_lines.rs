@@ -1,18 +1,18 @@
-//! Sets the words of a statement on lines: the author's lines, with canonical blanks between the words.
+//! Sets the tokens of a statement on lines: the author's lines with canonical blanks.
 
 use super::split::is_blank;
 
-/// Blanks before a line that goes on with a statement, for each bracket that is open.
+/// Indentation of a continuation line, per open bracket.
 pub(super) const INDENT: usize = 4;
 
-/// A word of a statement.
+/// A token of a statement.
 #[derive(Clone, Debug)]
 pub(super) struct Token {
     pub(super) kind: Kind,
     pub(super) text: String,
     /// The comments before it.
     pub(super) comments: Vec<Comment>,
-    /// The newlines between the last comment, or the word before, and this word.
+    /// The newlines between the last comment, or the previous token, and this one.
     pub(super) newlines: usize,
 }
 
@@ -20,22 +20,22 @@ pub(super) struct Token {
 #[derive(Clone, Debug)]
 pub(super) struct Comment {
     pub(super) text: String,
-    /// The newlines between what stands before it and itself.
+    /// The newlines before it.
     pub(super) newlines: usize,
 }
 
-/// What a word is to its neighbours.
+/// The spacing role of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// A name, a number or a keyword.
     Word,
     /// The name of an input.
     Input,
-    /// `[I_X, J]{U_Y}`
+    /// Brackets, `[I_X, J]{U_Y}`.
     Brackets,
-    /// `*`, `+`, `=`, `->`: between blanks, and a line may end behind it.
+    /// `*`, `+`, `=`, `->`: surrounded by blanks; a line may end after it.
     Sign,
-    /// A minus of one value.
+    /// A unary minus.
     Minus,
     /// `,`
     Comma,
@@ -45,13 +45,13 @@ pub(super) enum Kind {
     Open,
     /// `)`
     Close,
-    /// `{` of a mesh or of dims
+    /// `{` of a mesh or of dims.
     OpenBlock,
-    /// `}` of a mesh or of dims
+    /// `}` of a mesh or of dims.
     CloseBlock,
 }
 
-/// A statement on its lines.
+/// The lines of a statement.
 #[derive(Clone, Debug)]
 pub(super) struct Set {
     pub(super) text: String,
@@ -72,12 +72,12 @@ impl Token {
     }
 }
 
-/// A comment without the blanks at its end.
+/// A comment without trailing blanks.
 pub(super) fn set_comment(text: &str) -> String {
     text.trim_end_matches(is_space).to_owned()
 }
 
-/// Sets a statement and the comments behind its last word.
+/// Sets a statement and the comments after its last token.
 pub(super) fn set(mut tokens: Vec<Token>, last: Vec<Comment>) -> Set {
     let mut behind = settle(&mut tokens);
     behind.extend(last);
@@ -89,14 +89,14 @@ pub(super) fn set(mut tokens: Vec<Token>, last: Vec<Comment>) -> Set {
     Set { text: print(&tokens), behind, name }
 }
 
-/// The same on one line, with all comments behind it.
+/// Sets a statement on one line, with all comments after it.
 pub(super) fn set_on_one_line(mut tokens: Vec<Token>, last: Vec<Comment>) -> Set {
     let comments: Vec<Comment> = tokens.iter_mut().flat_map(|token| std::mem::take(&mut token.comments)).collect();
     tokens.iter_mut().for_each(|token| token.newlines = 0);
     set(tokens, comments.into_iter().chain(last).collect())
 }
 
-/// Moves comments forward to where a line may end, and forgets newlines where none may; returns what is left over.
+/// Moves comments forward to possible line ends and drops other newlines; returns the rest.
 fn settle(tokens: &mut [Token]) -> Vec<Comment> {
     let mut waiting = Vec::new();
     let mut depth = 0usize;
@@ -123,7 +123,7 @@ fn settle(tokens: &mut [Token]) -> Vec<Comment> {
     waiting
 }
 
-/// Whether a line may end between two words: in brackets or behind a sign, but not where the words touch.
+/// Whether a line may end between two tokens: in brackets or after an operator, but not where they touch.
 fn may_break(previous: Kind, next: Kind, depth: usize) -> bool {
     let asks_for_more = matches!(previous, Kind::Sign | Kind::Comma | Kind::Colon);
     let touch = !blank_between(previous, next)
@@ -132,7 +132,7 @@ fn may_break(previous: Kind, next: Kind, depth: usize) -> bool {
     (depth > 0 || asks_for_more) && !touch
 }
 
-/// Whether a blank stands between two words.
+/// Whether a blank separates two tokens.
 fn blank_between(previous: Kind, next: Kind) -> bool {
     match next {
         Kind::Comma | Kind::Colon | Kind::Close | Kind::CloseBlock => false,
@@ -142,7 +142,7 @@ fn blank_between(previous: Kind, next: Kind) -> bool {
     }
 }
 
-/// A block on several lines has its braces on lines of their own and a comma at its end; on one line it has none.
+/// A multi-line block has its braces on lines of their own and a trailing comma; a one-line block has none.
 fn set_blocks(tokens: &mut Vec<Token>) {
     let Some(open) = tokens.iter().position(|token| token.kind == Kind::OpenBlock) else { return };
     let Some(close) = tokens.iter().position(|token| token.kind == Kind::CloseBlock) else { return };
@@ -206,7 +206,7 @@ fn new_line(out: &mut String, apart: bool, depth: usize) {
     out.extend(std::iter::repeat_n(' ', INDENT * depth));
 }
 
-/// A character that stands for nothing where words are set anew.
+/// Whether a character is a blank, newlines excluded.
 pub(super) fn is_space(c: char) -> bool {
     is_blank(c) && c != '\n'
 }

@@ -1,7 +1,7 @@
-//! The words of one statement in their canonical spelling, each with the comments and newlines before it.
+//! The tokens of one statement in canonical spelling, each with the comments and newlines before it.
 //!
-//! What the grammar matched says what a word is. Subscripts, open sums and what stands in `[..]` are one word each:
-//! no line ends inside them.
+//! The grammar's match determines the token. Subscripts, open sums and the contents of `[..]` are single tokens: no line
+//! ends inside them.
 
 use super::build::Builder;
 use super::format_lines::{Comment, Kind, Token};
@@ -11,7 +11,7 @@ use crate::function::Relation;
 use itertools::Itertools;
 use pest::iterators::Pair;
 
-/// The words of a statement that the grammar has matched in `text`, and the comments behind the last of them.
+/// The tokens of a statement that the grammar matched in `text`, and the comments after the last of them.
 pub(super) fn tokens(pair: Pair<'_, Rule>, text: &str) -> (Vec<Token>, Vec<Comment>) {
     let mut walk = Walk { text, at: 0, comments: Vec::new(), newlines: 0, tokens: Vec::new() };
     let input = pair.as_rule() == Rule::array_statement && is_input(&pair);
@@ -23,16 +23,16 @@ pub(super) fn tokens(pair: Pair<'_, Rule>, text: &str) -> (Vec<Token>, Vec<Comme
     (walk.tokens, walk.comments)
 }
 
-/// `A: bf16[I]`: a dtype and no value.
+/// `A: bf16[I]`: a dtype without a value.
 fn is_input(pair: &Pair<'_, Rule>) -> bool {
     let parts: Vec<Rule> = pair.clone().into_inner().map(|part| part.as_rule()).collect();
     parts.contains(&Rule::typing) && !parts.contains(&Rule::value)
 }
 
-/// A walk over what the grammar matched, in the order of the text.
+/// A walk over the grammar's matches in text order.
 struct Walk<'a> {
     text: &'a str,
-    /// The end of the last word.
+    /// The end of the last token.
     at: usize,
     /// The comments since then.
     comments: Vec<Comment>,
@@ -76,7 +76,7 @@ impl Walk<'_> {
         }
     }
 
-    /// `AllReduce_Y A` and `AllReduce_Y : A` are `AllReduce_Y(A)`.
+    /// Rewrites `AllReduce_Y A` and `AllReduce_Y : A` to `AllReduce_Y(A)`.
     fn collective(&mut self, pair: Pair<'_, Rule>) {
         for part in pair.into_inner() {
             match part.as_rule() {
@@ -105,7 +105,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Adds a word with what stands between it and the word before.
+    /// Adds a token with the text between it and the previous one.
     fn word(&mut self, pair: &Pair<'_, Rule>, kind: Kind, text: String) {
         let span = pair.as_span();
         self.between(self.at, span.start());
@@ -143,7 +143,7 @@ fn mesh_call(pair: Pair<'_, Rule>) -> String {
     format!("mesh {{{}}}", axes.iter().map(|axis| format!("{}: {}", axis.name.node, axis.size)).format(", "))
 }
 
-/// A word that the grammar does not divide.
+/// A token that the grammar does not divide.
 fn leaf(pair: &Pair<'_, Rule>) -> (Kind, String) {
     match pair.as_rule() {
         Rule::arrow => (Kind::Sign, "->".to_owned()),
@@ -171,7 +171,7 @@ fn name(pair: &Pair<'_, Rule>) -> String {
     pair.as_str().replace(['’', '′'], "'")
 }
 
-/// The short name of a dtype; any other word as it is.
+/// The short name of a dtype; other words are unchanged.
 fn dtype(word: &str) -> String {
     word.parse::<DType>().map_or_else(|_| word.to_owned(), |dtype| dtype.to_string())
 }
@@ -194,7 +194,7 @@ fn dim(pair: Pair<'_, Rule>) -> String {
     word.unwrap_or_default() + &parts.next().map(|part| subscript(part, true)).unwrap_or_default()
 }
 
-/// `500us`, `128/(2*8)`, `K*M`: the words of a rule without anything between them.
+/// `500us`, `128/(2*8)`, `K*M`: the tokens of a rule without blanks.
 fn joined(pair: Pair<'_, Rule>) -> String {
     let mut parts = pair.clone().into_inner().peekable();
     match pair.as_rule() {

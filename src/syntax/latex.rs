@@ -115,6 +115,10 @@ impl Page<'_> {
                 width + self.open(behind, braces)
             }
             name if SILENT.contains(&name) => self.drop(name_end),
+            "times" => {
+                let width = self.keep("*");
+                width + self.drop(name_end - width)
+            }
             // `\cdot` and `\to` are signs of the notation.
             _ => self.keep(&rest[..name_end]),
         }
@@ -157,6 +161,7 @@ mod tests {
                 r"\begin{align*} \textbf{ReduceScatter}_{Y,J} : A[I_X,J] \{U_Y\} \rightarrow &\ A[I_X, J_Y] \\ B \end{align*}",
                 r"ReduceScatter_{Y,J} : A[I_X,J] {U_Y } \rightarrow A[I_X, J_Y] ; B",
             ),
+            (r"$A \times B$", "A * B"),
             (r"A[I_{\textcolor{red}{X}}, J]", "A[I_{ X }, J]"),
             (r"\left[ I_X \right]", "[ I_X ]"),
             (r"d\_model # \text{kept}", r"d_model # \text{kept}"),

@@ -1,4 +1,4 @@
-//! A lenient reading, on demand: LaTeX, and subscripts that lost their `_` on the way. What is read is told with the
+//! Lenient parsing (`--lenient`): LaTeX, and subscripts that lost their `_`. Each lenient reading is reported with its
 //! strict spelling.
 //!
 //! `A[IX, J]` is `A[I_X, J]` where `IX` is no dim, `I` is one, and `X` is an axis; `AllGatherY(A)` is `AllGather_Y(A)`.
@@ -9,14 +9,15 @@ use super::parse::parse_as;
 use super::{
     Ast, Brackets, CollectiveName, DimName, Expr, ExprKind, Name, OpenRef, Statement, StatementKind, Subscript,
 };
-use crate::diag::Diagnostics;
+use crate::diag::{Diagnostics, Edit, Fix};
 use crate::span::{Span, Spanned};
 use std::collections::BTreeSet;
+use std::ops::Range;
 use thiserror::Error;
 
-/// Something that was read otherwise than it is written.
+/// A lenient reading.
 #[derive(Clone, Debug, PartialEq, Eq, Error, miette::Diagnostic)]
-#[error("this is read as `{strict}`")]
+#[error("read as `{strict}`")]
 #[diagnostic(code("lenient-reading"), severity(warning), help("write `{strict}`"))]
 struct Reading {
     strict: String,
@@ -24,7 +25,7 @@ struct Reading {
     at: miette::SourceSpan,
 }
 
-/// Reads a program leniently: see [`parse`](super::parse). Places are those of the source as it is.
+/// Parses a program leniently: see [`parse`](super::parse). Spans refer to the original source.
 pub fn parse_lenient(source: &str) -> (Ast, Diagnostics) {
     let text = unwrapped(source);
     let (mut ast, mut diagnostics) = parse_as(&text, true);
@@ -32,37 +33,44 @@ pub fn parse_lenient(source: &str) -> (Ast, Diagnostics) {
     ast.statements.iter().for_each(|statement| reader.know(statement));
     ast.statements.iter_mut().for_each(|statement| reader.statement(statement));
     for (strict, at) in reader.found {
-        diagnostics.push(&Reading { strict, at: at.into() });
+        told(strict, at, at, &mut diagnostics);
     }
     told_latex(&ast.statements, source, &text, &mut diagnostics);
     diagnostics.sort();
     (ast, diagnostics)
 }
 
-/// Tells the statements that were wrapped.
+/// Reports a reading, with the strict spelling of `whole` as its fix.
+fn told(strict: String, at: Span, whole: Span, diagnostics: &mut Diagnostics) {
+    let fix = Fix { edit: Edit::Replace(whole), text: strict.clone() };
+    diagnostics.push_with_fixes(&Reading { strict, at: at.into() }, vec![fix]);
+}
+
+/// Reports the unwrapped statements.
 fn told_latex(statements: &[Statement], source: &str, text: &str, diagnostics: &mut Diagnostics) {
     for statement in statements {
         if let StatementKind::Repeat { body, .. } | StatementKind::Def { body, .. } = &statement.kind {
             told_latex(body, source, text, diagnostics);
-        } else if lines(source, statement.span) != lines(text, statement.span) {
+        } else if source[lines(source, statement.span)] != text[lines(text, statement.span)] {
             let strict = statement.to_string();
-            diagnostics.push(&Reading { strict: strict.trim_end().to_owned(), at: statement.span.into() });
+            let lines = lines(source, statement.span);
+            told(strict.trim_end().to_owned(), statement.span, Span::new(lines.start, lines.end), diagnostics);
         }
     }
 }
 
-/// The lines of a statement: `$` and `\[` may stand around it.
-fn lines(text: &str, span: Span) -> &str {
+/// The lines of a statement, including `$` and `\[` around it.
+fn lines(text: &str, span: Span) -> Range<usize> {
     let range = span.range();
     let start = text[..range.start].rfind('\n').map_or(0, |newline| newline + 1);
     let end = text[range.end..].find('\n').map_or(text.len(), |newline| range.end + newline);
-    &text[start..end]
+    start..end
 }
 
 struct Reader {
     dims: BTreeSet<String>,
     axes: BTreeSet<String>,
-    /// What was read, in the strict spelling, and where.
+    /// The strict spelling and its span.
     found: Vec<(String, Span)>,
 }
 
@@ -109,7 +117,7 @@ impl Reader {
         }
     }
 
-    /// Expressions are not deeper than the parser lets them be.
+    /// Rewrites an expression; recursion is bounded by the parser's height limit.
     fn expr(&mut self, expr: &mut Expr) {
         if let Some(collective) = self.collective(expr) {
             expr.kind = collective;
@@ -178,7 +186,7 @@ impl Reader {
         }
     }
 
-    /// `{UX}`
+    /// An open sum `{UX}`.
     fn open_sum(&mut self, open: &mut OpenRef) {
         let word = open.operator.clone();
         let Some((operator, axes)) = cut_operator(&word.node) else { return };
@@ -188,7 +196,7 @@ impl Reader {
         open.operator = Name { node: operator.to_owned(), span: Span { end: cut, ..word.span } };
     }
 
-    /// One axis, or a run of axes of one letter.
+    /// One axis, or a run of single-letter axes.
     fn are_axes(&self, text: &str) -> bool {
         let run = || text.chars().all(|letter| self.axes.contains(&letter.to_string()));
         !text.is_empty() && (self.axes.contains(text) || run())

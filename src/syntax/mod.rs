@@ -1,7 +1,7 @@
-//! Source text to [`Ast`]: what was written, nothing interpreted, every node with its span.
+//! The parser: source text to [`Ast`], without interpretation, every node with its span.
 //!
-//! pest reports one error and stops, so the text is cut into statements first (`split.rs`); each piece is parsed by
-//! itself, and all that is wrong comes at once.
+//! pest reports one error and stops, so the text is first split into statements (`split.rs`). Each is parsed separately,
+//! and all errors are reported together.
 
 mod build;
 mod build_expr;
@@ -16,18 +16,21 @@ mod format_lines;
 mod format_tests;
 mod format_tokens;
 mod grammar;
+mod known;
 mod latex;
 mod lenient;
 mod parse;
 mod print;
 mod set;
 mod size;
+mod slips;
 mod split;
 #[cfg(test)]
 mod tests;
 
 pub use error::SyntaxError;
 pub use expect::{Amount, Expectation, Measure, NamedMove, Unit};
+pub(crate) use expected::{INDEXED, picked};
 pub(crate) use foreign::call_here;
 pub use format::format;
 pub use lenient::parse_lenient;
@@ -43,154 +46,154 @@ use crate::mesh::Wiring;
 use crate::span::{Span, Spanned};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A name as it was written.
+/// A name and its span.
 pub type Name = Spanned<String>;
 
-/// A program as it was written.
+/// A parsed program.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Ast {
-    /// The statements that could be read, in order.
+    /// The statements without syntax errors, in order.
     pub statements: Vec<Statement>,
-    /// The words of those that could not: what they would have declared is no second mistake.
+    /// The words of statements with syntax errors; they suppress follow-up errors about undeclared names.
     pub lost: BTreeSet<String>,
-    /// The words that stand where those name their results, and where the first of these begins: an array of that
-    /// name may be another one from there on.
+    /// The words in the result position of failed statements, and the start of the first: an array of that name may be
+    /// another one from there on.
     pub rebound: BTreeMap<String, u32>,
-    /// Whether one of those lacks the name that it declares.
+    /// Whether a failed statement lacks the name that it declares.
     pub nameless: bool,
 }
 
-/// One statement.
+/// A statement.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Statement {
-    /// What it says.
+    /// Its form.
     pub kind: StatementKind,
-    /// All of it, without the comment behind it.
+    /// Its span, without a trailing comment.
     pub span: Span,
 }
 
-/// What a statement says.
+/// The forms of a statement.
 #[derive(Clone, Debug, PartialEq)]
 #[expect(clippy::large_enum_variant, reason = "nearly all statements are of the largest kind")]
 pub enum StatementKind {
-    /// `mesh {X: 4, Y: 2 ring} on tpu_v5e`
+    /// `mesh {X: 4, Y: 2 ring} on tpu_v5e`.
     Mesh {
         /// The axes in order.
         axes: Vec<AxisDecl>,
         /// The hardware named after `on`.
         hardware: Option<Name>,
     },
-    /// `axis R = {Q: 4, P: 4}`
+    /// `axis R = {Q: 4, P: 4}`.
     View {
         /// The axis.
         axis: Name,
         /// Its parts, major first.
         parts: Vec<PartDecl>,
     },
-    /// `dims {I: 8192, J: 4096}`
+    /// `dims {I: 8192, J: 4096}`.
     Dims(Vec<DimDecl>),
-    /// `A: bf16[I_X, J]`, `A: bf16[I_X, J] donated`, an input.
+    /// An input: `A: bf16[I_X, J]`, `A: bf16[I_X, J] donated`.
     Input {
         /// The array's name.
         name: Name,
-        /// Its element type.
+        /// The dtype.
         dtype: Spanned<DType>,
-        /// Its dims and sharding.
+        /// The dims and sharding.
         brackets: Brackets,
-        /// Whether its memory may be given up after its last use.
+        /// Whether its memory may be reused after its last use.
         donated: bool,
     },
-    /// `C[I_X, K] = A * B`, or `A * B -> C[I_X, K]`.
+    /// An assignment: `C[I_X, K] = A * B`, or `A * B -> C[I_X, K]`.
     Assign {
-        /// What is assigned. `None` for an arrow without a name on its right side (`AllGather_X A[I_X] -> [I]`).
+        /// The target. `None` for an arrow without a name on its right side (`AllGather_X A[I_X] -> [I]`).
         target: Target,
-        /// What it is assigned.
+        /// The value.
         value: Expr,
-        /// `by gather(A)`: how its product is to be done.
+        /// `by gather(A)`: the strategy of its product.
         by: Option<PinRef>,
         /// `using meet_in_middle_ring`: the method of its collectives.
         using: Option<Name>,
     },
-    /// `output C, D`
+    /// `output C, D`.
     Output(Vec<Name>),
-    /// `repeat 4 { .. }`
+    /// `repeat 4 { .. }`.
     Repeat {
-        /// How often.
+        /// The number of iterations.
         count: SizeExpr,
-        /// The statements inside.
+        /// The body.
         body: Vec<Statement>,
     },
-    /// `def layer(x[B, D], W) { .. }`
+    /// `def layer(x[B, D], W) { .. }`.
     Def {
-        /// The function.
+        /// The function's name.
         name: Name,
-        /// What it is applied to.
+        /// The parameters.
         parameters: Vec<Target>,
-        /// The statements inside.
+        /// The body.
         body: Vec<Statement>,
     },
-    /// `return y`
+    /// `return y`.
     Return(Expr),
-    /// `expect time < 500us`
+    /// `expect time < 500us`.
     Expect(Expectation),
-    /// `link (0,0)->(1,0) down`
+    /// `link (0,0)->(1,0) down`.
     Link(LinkDecl),
-    /// `limit memory 300MB`
+    /// `limit memory 300MB`.
     Limit {
-        /// Of what.
+        /// The measure.
         measure: Measure,
-        /// How much.
+        /// The amount.
         amount: Amount,
     },
 }
 
-/// `by gather(A)`
+/// A strategy, `by gather(A)`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PinRef {
-    /// `gather`, as it was written.
+    /// The keyword `gather`, as written.
     pub strategy: Name,
-    /// The operands it is for.
+    /// The operands.
     pub operands: Vec<Name>,
 }
 
-/// `X: 4 ring`
+/// A mesh axis, `X: 4 ring`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AxisDecl {
     /// The axis.
     pub name: Name,
     /// Its size, or that of its first physical axis.
     pub size: SizeExpr,
-    /// The sizes of its other physical axes: `X: 4x4` lies over two, the first of them major.
+    /// The sizes of its other physical axes: `X: 4x4` covers two, the first of them major.
     pub more: Vec<SizeExpr>,
-    /// The wiring, if it is written.
+    /// The wiring, if written.
     pub wiring: Option<Spanned<Wiring>>,
-    /// The network it lies over, if it is written: `over dcn`.
+    /// The network, if written: `over dcn`.
     pub over: Option<Name>,
 }
 
-/// `link (0,0)->(1,0) down`, `link (0,0)<->(1,0) at 50%`
+/// A degraded link: `link (0,0)->(1,0) down`, `link (0,0)<->(1,0) at 50%`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LinkDecl {
-    /// The device that sends, by its coordinates.
+    /// The sending device, by coordinates.
     pub from: Spanned<Vec<u64>>,
-    /// The device that receives.
+    /// The receiving device.
     pub to: Spanned<Vec<u64>>,
-    /// `<->`: the link back as well.
+    /// `<->`: both directions.
     pub both_ways: bool,
-    /// What is wrong with it.
+    /// The state of the link.
     pub state: LinkState,
 }
 
-/// `Q: 4`
+/// A part of an axis, `Q: 4`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PartDecl {
-    /// The part of an axis.
+    /// The name.
     pub name: Name,
     /// Its size.
     pub size: SizeExpr,
 }
 
-/// `I: 8192`, `N = K*M`
+/// A dim declaration: `I: 8192`, `N = K*M`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DimDecl {
     /// The dim.
@@ -199,45 +202,45 @@ pub struct DimDecl {
     pub size: DimSize,
 }
 
-/// How long a dim is.
+/// The size of a dim.
 #[derive(Clone, Debug, PartialEq)]
 pub enum DimSize {
-    /// `: 8192`
+    /// `: 8192`.
     Is(SizeExpr),
-    /// `= K*M`: it is these dims in one, major first.
+    /// `= K*M`: the product of these dims, major first.
     Parts(Vec<Name>),
 }
 
-/// The result of a statement.
+/// The target of a statement.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Target {
-    /// The array; without a name it is an unnamed result, which is an output.
+    /// The array; `None` for an unnamed result, which is an output.
     pub name: Option<Name>,
-    /// `C: f32[I, K] = ..`: the dtype asked for.
+    /// The requested dtype, `C: f32[I, K] = ..`.
     pub dtype: Option<Spanned<DType>>,
-    /// The layout asked for; without it the layout is free.
+    /// The requested layout; `None` leaves it free.
     pub brackets: Option<Brackets>,
-    /// All of it.
+    /// Source span.
     pub span: Span,
 }
 
-/// `[I_X, J]{U_Y}`, `[I, J]_?`
+/// Brackets: `[I_X, J]{U_Y}`, `[I, J]_?`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Brackets {
     /// The dims in order.
     pub dims: Vec<DimRef>,
-    /// `...` behind the dims: there are others, of which nothing is said.
+    /// Whether `...` follows the dims: further dims exist.
     pub rest: Option<Span>,
-    /// `_?` behind the brackets: a dim without a subscript has a hole.
+    /// Whether `_?` follows the brackets: every dim without a subscript has a hole.
     pub free: Option<Span>,
-    /// The open sum, if it is written.
+    /// The open sum, if written.
     pub open: Option<OpenRef>,
     /// From `[` to the last bracket or brace.
     pub span: Span,
 }
 
 impl Brackets {
-    /// The place of the hole of a dim, its own or that of the brackets.
+    /// The span of a dim's hole, its own or that of the brackets.
     pub fn hole(&self, dim: &DimRef) -> Option<Span> {
         match dim.subscript {
             Some(Subscript::Hole(at)) => Some(at),
@@ -247,64 +250,63 @@ impl Brackets {
     }
 }
 
-/// `I_X`, `128`, `I_{data,model}`, `I_?`
+/// A dim in brackets: `I_X`, `128`, `I_{data,model}`, `I_?`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DimRef {
     /// The dim.
     pub dim: DimName,
-    /// What shards it, if anything is written.
+    /// Its subscript, if written.
     pub subscript: Option<Subscript>,
     /// Dim and subscript.
     pub span: Span,
 }
 
-/// A dim in brackets.
+/// The name of a dim in brackets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DimName {
-    /// By its name, primes included.
+    /// By name, primes included.
     Named(String),
-    /// By its size.
+    /// By size.
     Literal(SizeExpr),
 }
 
-/// What stands after `_`.
+/// A subscript, after `_`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Subscript {
-    /// Words as they were written, cut only at commas: `X`, `XY`, `data`; whether `XY` is one axis or two is the
-    /// checker's question.
+    /// Words as written, split only at commas: `X`, `XY`, `data`. The checker decides whether `XY` is one axis or two.
     Axes(Vec<Name>),
     /// `?`: left to the compiler.
     Hole(Span),
 }
 
-/// `{U_X}`, `{MAX_{X,Y}}`
+/// An open sum: `{U_X}`, `{MAX_{X,Y}}`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OpenRef {
-    /// `U`, `MAX`, .. as it was written.
+    /// The operator as written: `U`, `MAX`, ...
     pub operator: Name,
-    /// Words as they were written, cut only at commas.
+    /// Words as written, split only at commas.
     pub axes: Vec<Name>,
-    /// With its braces.
+    /// The span including the braces.
     pub span: Span,
 }
 
 /// A use of an array, with or without brackets.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ArrayRef {
-    /// Its name; an unnamed array has only brackets.
+    /// The name; `None` for an unnamed array, which has only brackets.
     pub name: Option<Name>,
     /// A dtype before the brackets of an undeclared array: `int8[128, 2048]`.
     pub dtype: Option<Spanned<DType>>,
-    /// What the reader says its layout is.
+    /// The asserted layout.
     pub brackets: Option<Brackets>,
-    /// All of it.
+    /// Source span.
     pub span: Span,
 }
 
-/// How a product names its contraction.
+/// The contraction of a product.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Contraction {
-    /// `*`: what the result's dims imply.
+    /// `*`: implied by the result's dims.
     Implied,
     /// `*_LOCAL`: local shards are multiplied, the sum stays open.
     Local(Span),
@@ -312,23 +314,23 @@ pub enum Contraction {
     Named(Vec<Name>),
 }
 
-/// The kinds of hand-written collectives.
+/// The kinds of written collectives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CollectiveName {
-    /// `AllGather`
+    /// `AllGather`.
     AllGather,
-    /// `ReduceScatter`
+    /// `ReduceScatter`.
     ReduceScatter,
-    /// `AllReduce`
+    /// `AllReduce`.
     AllReduce,
-    /// `AllToAll`
+    /// `AllToAll`.
     AllToAll,
-    /// `Broadcast`
+    /// `Broadcast`.
     Broadcast,
 }
 
 impl CollectiveName {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [CollectiveName; 5] = [
         CollectiveName::AllGather,
         CollectiveName::ReduceScatter,
@@ -337,7 +339,7 @@ impl CollectiveName {
         CollectiveName::Broadcast,
     ];
 
-    /// The word itself.
+    /// The keyword.
     pub(crate) fn word(self) -> &'static str {
         match self {
             CollectiveName::AllGather => "AllGather",
@@ -348,79 +350,79 @@ impl CollectiveName {
         }
     }
 
-    /// The kind that a word begins with, and the rest of it: `AllGatherX`.
+    /// The kind whose keyword starts a word, and the rest of the word: `AllGatherX`.
     fn begins(word: &str) -> Option<(CollectiveName, &str)> {
         CollectiveName::ALL.into_iter().find_map(|kind| Some((kind, word.strip_prefix(kind.word())?)))
     }
 }
 
-/// `+`, `-`, `.*`, `/`, `**` or `<`
+/// Binary operators: `+`, `-`, `.*`, `/`, `**` or `<`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BinaryOp {
-    /// `+`
+    /// `+`.
     Add,
-    /// `-`
+    /// `-`.
     Sub,
-    /// `.*`: element by element
+    /// `.*`: elementwise.
     Mul,
-    /// `/`
+    /// `/`.
     Div,
-    /// `**`, by a number
+    /// `**`, by a number.
     Power,
-    /// `<`, `==`
+    /// `<`, `==`.
     Is(Relation),
 }
 
 /// An expression.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Expr {
-    /// What it is.
+    /// Its form.
     pub kind: ExprKind,
-    /// All of it.
+    /// Source span.
     pub span: Span,
 }
 
 /// The forms of an expression.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ExprKind {
-    /// `A`, `A[I_X, J]`
+    /// `A`, `A[I_X, J]`.
     Array(ArrayRef),
-    /// `0.5`
+    /// `0.5`.
     Number(Scalar),
     /// `A * B * C`: one einsum. A chain with named contractions nests to the left instead.
     Product {
         /// Two or more.
         factors: Vec<Expr>,
-        /// How the contraction is named.
+        /// The contraction.
         contraction: Contraction,
     },
-    /// `A + B`, `A - B`, `A .* B`, `A / B`, `A ** 2`, `A < B`
+    /// `A + B`, `A - B`, `A .* B`, `A / B`, `A ** 2`, `A < B`.
     Binary {
-        /// Which.
+        /// The operator.
         op: BinaryOp,
-        /// On the left.
+        /// The left operand.
         left: Box<Expr>,
-        /// On the right.
+        /// The right operand.
         right: Box<Expr>,
     },
-    /// `-A`
+    /// `-A`.
     Neg(Box<Expr>),
-    /// `relu(A)`, `softmax_T(S)`, `rename_{S->T}(k)`, `max(A, B)`: a function by its name.
+    /// A function call by name: `relu(A)`, `softmax_T(S)`, `rename_{S->T}(k)`, `max(A, B)`.
     Call {
-        /// As written, without subscript.
+        /// The name as written, without subscript.
         function: Name,
-        /// The items after `_`, cut at commas and arrows: `T`; `S`, `T`.
+        /// The items after `_`, split at commas and arrows: `T`; `S`, `T`.
         subscript: Vec<Name>,
-        /// What stands in the parentheses, one or more.
+        /// The arguments, one or more.
         arguments: Vec<Expr>,
     },
-    /// `AllGather_X(A[I_X, J])`, `ReduceScatter_{X,K}(C[I,K]{U_X})`
+    /// `AllGather_X(A[I_X, J])`, `ReduceScatter_{X,K}(C[I,K]{U_X})`.
     Collective {
-        /// Which; its span has the subscript too.
+        /// The kind; its span includes the subscript.
         kind: Spanned<CollectiveName>,
-        /// The items after `_`, cut at commas and arrows.
+        /// The items after `_`, split at commas and arrows.
         subscript: Vec<Name>,
-        /// What it is applied to.
+        /// The operand.
         argument: Box<Expr>,
     },
 }

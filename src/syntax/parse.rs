@@ -1,35 +1,36 @@
-//! The whole source: each statement is cut out, read by the grammar and built into the tree.
+//! Parses a whole source: splits it into statements, parses each, and builds the AST.
 
 use super::build::Builder;
 use super::error::SyntaxError;
 use super::expected::explain;
 use super::grammar::{Rule, ShardParser};
+use super::known::Known;
 use super::split::{DEEPEST, Piece, Trouble, is_blank, opens_block, pieces};
 use super::{Ast, Statement, StatementKind};
 use crate::characters;
-use crate::diag::Diagnostics;
+use crate::diag::{Diagnostics, Edit, Fix};
 use crate::parallel::in_parallel;
 use crate::span::Span;
 use pest::Parser;
 use pest::iterators::Pair;
 
-/// Longest source that is read, in bytes.
+/// Limit on the length of a source, in bytes.
 pub const LARGEST_SOURCE: usize = 16 << 20;
-/// Longest statement that is read, in bytes.
+/// Limit on the length of a statement, in bytes.
 pub const LONGEST_STATEMENT: usize = 64 << 10;
-/// The most statements that are read.
+/// Limit on the number of statements.
 pub const MOST_STATEMENTS: usize = 100_000;
-/// After so many mistakes the rest is not read.
+/// Parsing stops after this number of errors.
 pub const MOST_ERRORS: usize = 1000;
 
-/// Reads a program: the statements that are well formed, and all that is wrong with the others.
+/// Parses a program: the well-formed statements, and all syntax errors of the others.
 ///
-/// Codes of the mistakes: see [`SyntaxError`].
+/// Codes of the errors: see [`SyntaxError`].
 pub fn parse(source: &str) -> (Ast, Diagnostics) {
     parse_as(source, false)
 }
 
-/// The same; read leniently, collectives and open sums may lack their `_`.
+/// As [`parse`]; in lenient mode, collectives and open sums may lack their `_`.
 pub(super) fn parse_as(source: &str, lenient: bool) -> (Ast, Diagnostics) {
     let mut reader = Reader::default();
     if let Err(error) = check_source(source) {
@@ -56,19 +57,19 @@ pub(super) fn parse_as(source: &str, lenient: bool) -> (Ast, Diagnostics) {
     reader.finish(source)
 }
 
-/// So many statements are read on one thread: most programs have no more.
+/// Number of statements parsed on one thread; most programs have no more.
 const FIRST: usize = 128;
-/// So many are read at a time after them, on all threads: when there are too many errors, no more than these are read
-/// in vain.
+/// Number of statements parsed at a time after them, on all threads; it bounds the wasted work if there are too many
+/// errors.
 const BATCH: usize = 8192;
 
-/// What is read of each piece; none of a `}`, of which the blocks around it say what it is.
+/// The result of each piece; `None` for a `}`, whose meaning depends on the blocks around it.
 fn statements(source: &str, batch: &[Piece], lenient: bool) -> Vec<(Piece, Option<Result<Statement, SyntaxError>>)> {
     let read = |piece: Piece| (piece, (piece.span.text(source) != "}").then(|| statement(source, piece, lenient)));
     if batch.len() <= FIRST { batch.iter().copied().map(read).collect() } else { in_parallel(batch.to_vec(), read) }
 }
 
-/// The statements so far, and the blocks that are open.
+/// The statements so far, and the open blocks.
 #[derive(Default)]
 struct Reader {
     ast: Ast,
@@ -76,15 +77,14 @@ struct Reader {
     blocks: Vec<Block>,
     statements: usize,
     errors: usize,
-    /// How many unknown statements with a brace at their end are open: their `}` is no second mistake.
+    /// Number of open unknown statements that end in a brace; their `}` is not reported again.
     unknown: usize,
 }
 
-/// A block that is open.
+/// An open block.
 struct Block {
     head: Span,
-    /// The block as yet without a body; `None` where the head is wrong: then what stands inside is read for its mistakes
-    /// only.
+    /// The block without its body yet; `None` where the head has an error: its body is parsed for errors only.
     opened: Option<StatementKind>,
     body: Vec<Statement>,
 }
@@ -115,8 +115,15 @@ impl Reader {
                 } else {
                     self.unknown += usize::from(looks_like_head(text));
                 }
+                if let Some(block) = self.blocks.last_mut().filter(|_| first_word(text) == "return") {
+                    // Without its result the function is lost.
+                    block.opened = None;
+                }
                 lose(&mut self.ast, piece.span, text);
-                self.tell(&error);
+                self.errors += 1;
+                let line = error.line().filter(|line| line.starts_with('#') || parses(line)).map(str::to_owned);
+                let fix = line.map(|text| Fix { edit: Edit::Replace(piece.span), text });
+                self.diagnostics.push_with_fixes(&error, fix.into_iter().collect());
             }
         }
     }
@@ -133,7 +140,7 @@ impl Reader {
         }
     }
 
-    /// Ends the innermost block.
+    /// Closes the innermost block.
     fn close(&mut self, source: &str, end: Span) {
         let Some(Block { head, opened, body: inside }) = self.blocks.pop() else { return };
         match opened {
@@ -152,7 +159,7 @@ impl Reader {
         }
     }
 
-    /// The tree; a block that is still open ends here.
+    /// The AST; unclosed blocks end here.
     fn finish(mut self, source: &str) -> (Ast, Diagnostics) {
         let end = source.trim_end().len();
         let last = source[..end].chars().next_back().map_or(0, char::len_utf8);
@@ -181,7 +188,7 @@ impl Reader {
     }
 }
 
-/// Whether a statement can be one of a body.
+/// Whether a statement is allowed in a body.
 fn in_body(statement: &Statement) -> bool {
     match statement.kind {
         StatementKind::Input { .. }
@@ -199,13 +206,15 @@ fn in_body(statement: &Statement) -> bool {
     }
 }
 
-/// Whether an unknown statement seems to open a block, so that its `}` is no second mistake: `repaet 4 {`.
+/// Whether an unknown statement seems to open a block, so that its `}` is not reported again: `repaet 4 {`.
 fn looks_like_head(text: &str) -> bool {
+    let foreign = matches!(first_word(text), "for" | "while" | "if" | "else" | "elif" | "fn" | "class" | "repeat");
     let head = text.strip_suffix('{');
-    head.is_some_and(|head| !head.is_empty() && head.chars().all(|c| c.is_ascii_alphanumeric() || is_blank(c)))
+    let is_head = |head: &str| foreign || head.chars().all(|c| c.is_ascii_alphanumeric() || is_blank(c));
+    head.is_some_and(|head| !head.is_empty() && is_head(head))
 }
 
-/// Keeps what a statement that could not be read would have declared.
+/// Keeps the words that a failed statement would have declared.
 fn lose(ast: &mut Ast, span: Span, text: &str) {
     ast.lost.extend(words(text));
     ast.nameless |= text.starts_with([':', '=']);
@@ -226,7 +235,7 @@ fn lose(ast: &mut Ast, span: Span, text: &str) {
     }
 }
 
-/// The words of a text, dims and subscripts apart.
+/// The words of a text, with dims and subscripts separated.
 fn words(text: &str) -> impl Iterator<Item = String> {
     let runs = text.split(|letter: char| !letter.is_alphanumeric() && letter != '_');
     let parts = runs.flat_map(|run| run.split('_').chain([run]));
@@ -253,7 +262,7 @@ fn statement(source: &str, piece: Piece, lenient: bool) -> Result<Statement, Syn
     Builder::new(piece.span.start as usize, lenient).statement(pair, piece.span)
 }
 
-/// What the grammar finds in one statement.
+/// Parses one statement with the grammar.
 pub(super) fn matched(source: &str, piece: Piece) -> Result<Pair<'_, Rule>, SyntaxError> {
     let text = piece.span.text(source);
     let start = piece.span.start as usize;
@@ -266,7 +275,7 @@ pub(super) fn matched(source: &str, piece: Piece) -> Result<Pair<'_, Rule>, Synt
                 opened: Span::new(opened, opened + 1).into(),
                 expected: "`]` on the same line".to_owned(),
                 at: Span::new(end - last, end).into(),
-                help: Some("write what stands in `[..]` on one line".to_owned()),
+                help: Some("write `[..]` on one line".to_owned()),
             });
         }
         None => {}
@@ -280,27 +289,37 @@ pub(super) fn matched(source: &str, piece: Piece) -> Result<Pair<'_, Rule>, Synt
     if is_unknown(word, &text[word.len()..]) {
         return Err(SyntaxError::UnknownStatement { word: word.to_owned(), at: word_span.into() });
     }
-    let rule = match is_jax_mesh(text) {
-        true => Rule::mesh_statement,
-        false => statement_rule(word, text[word.len()..].trim_start_matches(is_blank)),
-    };
-    match ShardParser::parse(rule, text) {
+    match ShardParser::parse(rule_of(text), text) {
         Ok(mut pairs) => Ok(pairs.next().expect("a rule that matches gives its pair")),
-        Err(error) => Err(explain(&error, text, start)),
+        Err(error) => Err(explain(&error, text, Known::before(source, start), start, parses)),
     }
 }
 
-/// What stands behind the first word and the blanks after it.
+/// The grammar rule of a statement, by how it begins.
+fn rule_of(text: &str) -> Rule {
+    match is_jax_mesh(text) {
+        true => Rule::mesh_statement,
+        false => statement_rule(first_word(text), after_word(text)),
+    }
+}
+
+/// Whether a text is one valid statement.
+pub(super) fn parses(text: &str) -> bool {
+    let parsed = ShardParser::parse(rule_of(text), text).ok().and_then(|mut pairs| pairs.next());
+    parsed.is_some_and(|pair| Builder::new(0, false).statement(pair, Span::new(0, text.len())).is_ok())
+}
+
+/// The text after the first word and its blanks.
 fn after_word(text: &str) -> &str {
     text[first_word(text).len()..].trim_start_matches(is_blank)
 }
 
-/// The letters, digits and `_` at the start.
+/// The leading letters, digits and `_`.
 fn first_word(text: &str) -> &str {
     &text[..text.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(text.len())]
 }
 
-/// Whether this is a statement of the wider language that has no meaning here; the words are names elsewhere.
+/// Whether this is a statement of the wider language without meaning here; its keywords are names elsewhere.
 fn is_unknown(word: &str, rest: &str) -> bool {
     if !matches!(word, "by" | "using" | "on") {
         return false;
@@ -310,7 +329,7 @@ fn is_unknown(word: &str, rest: &str) -> bool {
     next.is_empty() || next.len() < rest.len() && next.starts_with(begins)
 }
 
-/// `mesh = jax.make_mesh(..)`, `{'X': 4}`: a mesh as JAX writes it, which opens with no word of ours.
+/// `mesh = jax.make_mesh(..)`, `{'X': 4}`: a mesh in JAX notation, which starts with none of our keywords.
 fn is_jax_mesh(text: &str) -> bool {
     if let Some(inner) = text.strip_prefix('{') {
         return inner.trim_start_matches(is_blank).starts_with(['\'', '"', '‘', '’', '“', '”']);
@@ -322,7 +341,7 @@ fn is_jax_mesh(text: &str) -> bool {
     is_path && path.len() < call.len() && matches!(path.rsplit('.').next(), Some("make_mesh" | "Mesh"))
 }
 
-/// Which rule reads a statement: words such as `mesh` open one only where no array of that name can stand.
+/// The rule for a statement: keywords such as `mesh` apply only where no array of that name is possible.
 fn statement_rule(word: &str, rest: &str) -> Rule {
     let name_follows = rest.is_empty() || rest.starts_with(|c: char| c.is_ascii_alphanumeric());
     match word {

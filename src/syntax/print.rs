@@ -1,4 +1,4 @@
-//! Prints a tree in the canonical spelling; what is printed reads back as the same tree.
+//! Prints an AST in canonical spelling; the text parses back to the same AST.
 
 use super::{
     ArrayRef, Ast, BinaryOp, Brackets, CollectiveName, Contraction, DimName, DimRef, DimSize, Expr, ExprKind, LinkDecl,
@@ -8,7 +8,7 @@ use itertools::Itertools;
 use std::fmt::{self, Display, Formatter};
 
 impl Display for Ast {
-    /// One statement a line.
+    /// One statement per line.
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         self.statements.iter().try_for_each(|statement| writeln!(f, "{statement}"))
     }
@@ -88,7 +88,7 @@ fn block(f: &mut Formatter<'_>, body: &[Statement]) -> fmt::Result {
 }
 
 impl Display for PinRef {
-    /// `gather(A)`
+    /// `gather(A)`.
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         f.write_str(&self.strategy.node)?;
         if self.operands.is_empty() { Ok(()) } else { write!(f, "({})", words(&self.operands)) }
@@ -181,10 +181,16 @@ impl Display for Expr {
             }
             ExprKind::Neg(value) => write!(f, "-{}", At(Strength::Factor, value)),
             ExprKind::Call { function, subscript: items, arguments } => {
-                let separator = if function.node == "rename" { "->" } else { "," };
+                let separator = match function.node.as_str() {
+                    "rename" | "slice" | "pad" | "top" | "argtop" => "->",
+                    _ => ",",
+                };
                 // In `log_soft_S` the subscript would begin at the first `_`.
                 let items = match items.as_slice() {
                     [item] if function.node.contains('_') => format!("_{{{}}}", item.node),
+                    [from @ .., to] if function.node == "concat" && !from.is_empty() => {
+                        format!("_{{{}->{}}}", from.iter().map(|item| &item.node).join(","), to.node)
+                    }
                     items => subscript(items, separator),
                 };
                 write!(f, "{}{items}({})", function.node, arguments.iter().join(", "))
@@ -214,7 +220,7 @@ fn write_product(f: &mut Formatter<'_>, factors: &[Expr], contraction: &Contract
     Ok(())
 }
 
-/// How strongly an expression holds together.
+/// The precedence of an expression.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Strength {
     Relation,
@@ -224,7 +230,7 @@ enum Strength {
     Atom,
 }
 
-/// An expression where at least this strength is needed, in parentheses if it is weaker.
+/// An expression in a context of this precedence, parenthesised if weaker.
 struct At<'a>(Strength, &'a Expr);
 
 impl Display for At<'_> {

@@ -1,25 +1,25 @@
-//! Sizes given from outside: `--set B=16` in place of what `dims` or `mesh` says.
+//! Overridden sizes: `--set B=16` in place of a size in `dims` or `mesh`.
 
 use super::{Ast, DimSize, SizeExpr, StatementKind};
 use thiserror::Error;
 
-/// A dim or an axis that cannot be given a size.
+/// Why the size of a dim or an axis cannot be set.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum SetError {
-    /// No `dims` or `mesh` statement has it.
-    #[error("no dim or axis is called `{name}`{}", known(.names))]
+    /// No `dims` or `mesh` statement declares it.
+    #[error("unknown dim or axis `{name}`{}", known(.names))]
     Unknown {
-        /// As it was given.
+        /// The given name.
         name: String,
-        /// The dims and the axes that there are.
+        /// The declared dims and axes.
         names: Vec<String>,
     },
-    /// It is the product of other dims, or of several axes of the machine.
-    #[error("`{name}` is {parts} in one, and cannot be set")]
+    /// It is the product of other dims, or of several machine axes.
+    #[error("cannot set `{name}`: it is the composite {parts}")]
     MadeOfParts {
-        /// As it was given.
+        /// The given name.
         name: String,
-        /// `K*M`
+        /// Its definition, `K*M`.
         parts: String,
     },
 }
@@ -35,10 +35,10 @@ fn known(names: &[String]) -> String {
 }
 
 impl Ast {
-    /// Gives a dim or an axis of the mesh another size; sizes that rest on it follow.
+    /// Sets the size of a dim or a mesh axis; dependent sizes follow.
     ///
     /// # Errors
-    /// If the program has neither of this name, or it is made of others.
+    /// If the program does not declare the name, or it is composed of others.
     pub fn set(&mut self, name: &str, size: u64) -> Result<(), SetError> {
         let mut names = Vec::new();
         for statement in &mut self.statements {
@@ -93,11 +93,11 @@ mod tests {
         assert_eq!(ast.set("D", 8), Ok(()));
         assert_eq!(ast.to_string(), "dims {D: 8, F: 4*D, N = D*F}\n");
         let unknown = ast.set("Q", 8).expect_err("there is no Q").to_string();
-        assert_eq!(unknown, "no dim or axis is called `Q`; the program has D, F, N");
-        assert_eq!(ast.set("N", 8).expect_err("made of parts").to_string(), "`N` is D*F in one, and cannot be set");
+        assert_eq!(unknown, "unknown dim or axis `Q`; the program has D, F, N");
+        assert_eq!(ast.set("N", 8).expect_err("made of parts").to_string(), "cannot set `N`: it is the composite D*F");
         let (mut ast, _) = parse("mesh {X: 4, T: 2 x 3}");
         assert_eq!(ast.set("X", 8), Ok(()));
         assert_eq!(ast.to_string(), "mesh {X: 8, T: 2x3}\n");
-        assert_eq!(ast.set("T", 8).expect_err("two").to_string(), "`T` is T1 x T2 in one, and cannot be set");
+        assert_eq!(ast.set("T", 8).expect_err("two").to_string(), "cannot set `T`: it is the composite T1 x T2");
     }
 }

@@ -1,57 +1,57 @@
-//! Sizes: a number, a name, or whole-number arithmetic: `8192`, `4*D`, `128/(2*8)`.
+//! Sizes: a number, a name, or integer arithmetic: `8192`, `4*D`, `128/(2*8)`.
 
 use super::Name;
 use crate::span::Span;
 use std::fmt::{self, Display, Formatter};
 
-/// A size as it was written.
+/// A size expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SizeExpr {
-    /// What it is.
+    /// Its form.
     pub kind: SizeKind,
-    /// All of it.
+    /// Source span.
     pub span: Span,
 }
 
 /// The forms of a size.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SizeKind {
-    /// `8192`
+    /// `8192`.
     Number(u64),
     /// `D`: the size of another dim, or of another axis.
     Name(String),
-    /// `(2*8)`
+    /// `(2*8)`.
     Group(Box<SizeExpr>),
-    /// `4*D/2`, or `D+1-2`: from left to right, all signs as strong as each other.
+    /// `4*D/2`, or `D+1-2`: left to right, all operators of equal precedence.
     Chain {
-        /// What it begins with.
+        /// The first operand.
         first: Box<SizeExpr>,
-        /// The signs and what stands behind them.
+        /// The operators and their right operands.
         rest: Vec<(SizeSign, SizeExpr)>,
     },
 }
 
-/// A sign between sizes.
+/// An operator between sizes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SizeSign {
-    /// `+`
+    /// `+`.
     Plus,
-    /// `-`
+    /// `-`.
     Minus,
-    /// `*`
+    /// `*`.
     Times,
-    /// `/`, which has to leave nothing over
+    /// `/`, without remainder.
     Over,
-    /// `**`
+    /// `**`.
     Power,
 }
 
 /// Why a size has no value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SizeFlaw {
-    /// The name is not known, or its own size has an error.
+    /// The name is unknown, or its own size has an error.
     Unknown(Name),
-    /// In words, and where.
+    /// The message and its place.
     Arithmetic(String, Span),
 }
 
@@ -61,10 +61,10 @@ impl SizeExpr {
         SizeExpr { kind: SizeKind::Number(size), span }
     }
 
-    /// The size, with the sizes of the names in it.
+    /// The value, given the sizes of names.
     ///
     /// # Errors
-    /// A name without a size; a result that is no whole number, is below zero, or does not fit 64 bits.
+    /// A name without a size; a result that is not an integer, is negative, or does not fit 64 bits.
     pub fn value(&self, named: &mut dyn FnMut(&Name) -> Option<u64>) -> Result<u64, SizeFlaw> {
         match &self.kind {
             SizeKind::Number(size) => Ok(*size),
@@ -86,7 +86,7 @@ impl SizeExpr {
         }
     }
 
-    /// The names in it, each use once.
+    /// The names, one entry per use.
     pub fn names(&self) -> Vec<&str> {
         match &self.kind {
             SizeKind::Number(_) => Vec::new(),
@@ -104,14 +104,14 @@ impl SizeSign {
         let value = match self {
             SizeSign::Plus => left.checked_add(right),
             SizeSign::Times => left.checked_mul(right),
-            SizeSign::Minus => return left.checked_sub(right).ok_or("is below zero"),
-            SizeSign::Over if right == 0 => return Err("has no value"),
+            SizeSign::Minus => return left.checked_sub(right).ok_or("is negative"),
+            SizeSign::Over if right == 0 => return Err("divides by zero"),
             SizeSign::Over if !left.is_multiple_of(right) => return Err("is not a whole number"),
             SizeSign::Over => Some(left / right),
             // With 64 and more, only 0 and 1 fit.
             SizeSign::Power => left.checked_pow(u32::try_from(right.min(64)).unwrap_or(64)),
         };
-        value.ok_or("is more than 64 bits hold")
+        value.ok_or("does not fit into 64 bits")
     }
 }
 
@@ -178,11 +178,11 @@ mod tests {
     fn what_has_no_value_is_told() {
         for (text, why) in [
             ("7/2", "7 / 2 is not a whole number"),
-            ("2-3", "2 - 3 is below zero"),
-            ("D/0", "16 / 0 has no value"),
-            ("2**64", "2 ** 64 is more than 64 bits hold"),
-            ("2**(2**63)", "2 ** 9223372036854775808 is more than 64 bits hold"),
-            ("1 + 9223372036854775807*3", "9223372036854775807 * 3 is more than 64 bits hold"),
+            ("2-3", "2 - 3 is negative"),
+            ("D/0", "16 / 0 divides by zero"),
+            ("2**64", "2 ** 64 does not fit into 64 bits"),
+            ("2**(2**63)", "2 ** 9223372036854775808 does not fit into 64 bits"),
+            ("1 + 9223372036854775807*3", "9223372036854775807 * 3 does not fit into 64 bits"),
         ] {
             let found = value(text);
             assert!(matches!(&found, Err(SizeFlaw::Arithmetic(said, _)) if said == why), "{text}: {found:?}");

@@ -1,25 +1,25 @@
-//! Cuts a source into statements, so that each can be read, and be wrong, by itself.
+//! Splits a source into statements, so that errors stay within one statement.
 //!
-//! A newline ends a statement, except inside `(` or `{` and after an operator, a comma or an arrow. `;` always ends
-//! it; an open `[` ends with its line. A `(` or `{` that nobody closes ends where a line begins a new statement
-//! beyond doubt, so that one mistake costs one statement and not the rest of the file.
+//! A newline ends a statement, except inside `(` or `{` and after an operator, a comma or an arrow. `;` always ends it; an
+//! open `[` ends with its line. An unclosed `(` or `{` ends at the first line that clearly begins a new statement, so one
+//! mistake costs one statement and not the rest of the file.
 
 use crate::dtype::DType;
 use crate::span::Span;
 
-/// How deep brackets may be nested in a statement.
+/// Limit on bracket nesting in a statement.
 pub(super) const DEEPEST: usize = 64;
 
-/// One statement as text.
+/// The text of one statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Piece {
-    /// From its first to its last character that is neither blank nor comment.
+    /// From the first to the last character that is neither blank nor comment.
     pub(super) span: Span,
-    /// What makes it unreadable whatever the grammar says.
+    /// The error found while splitting, if any.
     pub(super) trouble: Option<Trouble>,
 }
 
-/// Found while cutting.
+/// Errors found while splitting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Trouble {
     /// The bracket here is nested too deep.
@@ -68,7 +68,7 @@ fn skip_between(source: &str, mut at: usize) -> usize {
     at
 }
 
-/// What separates words, newlines included.
+/// Skips separators, including newlines.
 pub(super) fn is_blank(c: char) -> bool {
     c.is_whitespace() || c == '\u{FEFF}'
 }
@@ -77,36 +77,36 @@ fn line_end(source: &str, at: usize) -> usize {
     source[at..].find('\n').map_or(source.len(), |length| at + length)
 }
 
-/// A walk over one statement.
+/// A scan of one statement.
 struct Cutter<'a> {
     source: &'a str,
-    /// The next byte to look at.
+    /// The next byte.
     at: usize,
-    /// The end of the last character that belongs to the statement.
+    /// The end of the last character of the statement.
     end: usize,
-    /// The brackets that are open and where, at most [`DEEPEST`].
+    /// The open brackets and their places, at most [`DEEPEST`].
     stack: Vec<(char, usize)>,
-    /// How many are open beyond those.
+    /// Number of open brackets beyond those.
     deeper: usize,
-    /// Whether the last word asks for more.
+    /// Whether the last token needs an operand.
     open_ended: bool,
     trouble: Option<Trouble>,
-    /// Whether a `}` of its own ends the statement.
+    /// Whether its own `}` ends the statement.
     in_block: bool,
-    /// Whether a `{` of its own ends the statement.
+    /// Whether its own `{` ends the statement.
     opens_block: bool,
 }
 
-/// What a statement has ended with.
+/// How a statement ended.
 enum Ended {
     Plain,
-    /// `repeat 4 {`
+    /// With `{`, as in `repeat 4 {`.
     BlockOpened,
-    /// `}`
+    /// With `}`.
     BlockClosed,
 }
 
-/// Whether the word and what stands behind it and its blanks open a block: `repeat 4 {`, `def f(x) {`.
+/// Whether the keyword and the text after it open a block: `repeat 4 {`, `def f(x) {`.
 pub(super) fn opens_block(word: &str, rest: &str) -> bool {
     match word {
         "repeat" => rest.starts_with(|c: char| c.is_ascii_alphanumeric() || matches!(c, '(' | '{')),
@@ -156,7 +156,7 @@ impl Cutter<'_> {
         Ended::Plain
     }
 
-    /// Takes one character, or an operator with its subscript.
+    /// Consumes one character, or an operator with its subscript.
     fn take(&mut self, c: char) {
         let after_minus = self.end == self.at && self.source[..self.at].ends_with('-');
         let start = self.at;
@@ -184,7 +184,7 @@ impl Cutter<'_> {
         self.end = self.at;
     }
 
-    /// Takes `_J`, `_{N,H}` or `_LOCAL` behind the sign of a product.
+    /// Consumes `_J`, `_{N,H}` or `_LOCAL` after a product sign.
     fn product_sign(&mut self) {
         self.open_ended = true;
         let Some(subscript) = self.source[self.at..].strip_prefix('_') else { return };
@@ -207,7 +207,7 @@ impl Cutter<'_> {
         }
     }
 
-    /// Closes the innermost `opener` and what stands open inside it; a stray closer is left to the grammar.
+    /// Closes the innermost `opener` and everything open inside it; a stray closer is left to the grammar.
     fn close(&mut self, opener: char) {
         if self.deeper > 0 {
             self.deeper -= 1;
@@ -216,7 +216,7 @@ impl Cutter<'_> {
         }
     }
 
-    /// Whether the newline at `self.at` ends the statement; the next line with words begins at `next`.
+    /// Whether the newline at `self.at` ends the statement; the next line with tokens begins at `next`.
     fn newline_ends(&mut self, next: usize) -> bool {
         let line = &self.source[next..line_end(self.source, next)];
         if line.is_empty() {
@@ -238,7 +238,7 @@ impl Cutter<'_> {
     }
 }
 
-/// Whether the line begins with `N = K*M` and goes on with `,`, `}` or nothing.
+/// Whether the line begins with `N = K*M`, followed by `,`, `}` or nothing.
 fn is_dim_of_parts(line: &str) -> bool {
     let Some((name, parts)) = line.split_once('=') else { return false };
     let parts = parts.split([',', '}', '#']).next().unwrap_or_default();
@@ -255,7 +255,7 @@ fn is_dim_of_parts(line: &str) -> bool {
         && (factors.len() > 1 || parts.trim().is_empty())
 }
 
-/// The first place after the newline at `at` where a word stands, behind empty lines and lines of comments.
+/// The first token after the newline at `at`, skipping blank lines and comment lines.
 fn skip_blank_lines(source: &str, mut at: usize) -> usize {
     while let Some(c) = source[at..].chars().next() {
         match c {
@@ -267,7 +267,7 @@ fn skip_blank_lines(source: &str, mut at: usize) -> usize {
     at
 }
 
-/// The word of letters and digits at `at`.
+/// The alphanumeric word at `at`.
 fn word_at(source: &str, at: usize) -> &str {
     let rest = &source[at..];
     &rest[..rest.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(rest.len())]
@@ -277,7 +277,7 @@ fn is_prime(c: char) -> bool {
     matches!(c, '\'' | '’' | '′')
 }
 
-/// Whether a `]` stands on the line without its `[`.
+/// Whether the line has a `]` without its `[`.
 fn closes_bracket(line: &str) -> bool {
     let mut depth = 0usize;
     for c in line.chars().take_while(|c| !matches!(c, '#' | ';')) {
@@ -291,9 +291,9 @@ fn closes_bracket(line: &str) -> bool {
     false
 }
 
-/// Whether the line begins a statement beyond doubt: `mesh {`, `output C`, `A: bf16[..]`, `C[..] = `.
+/// Whether the line clearly begins a statement: `mesh {`, `output C`, `A: bf16[..]`, `C[..] = `.
 ///
-/// Inside brackets an arrow says so too; after an operator it may belong to the statement that goes on.
+/// Inside brackets an arrow counts as well; after an operator it may belong to the continued statement.
 fn begins_statement(line: &str, inside: bool) -> bool {
     let head = line.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || is_prime(c))).unwrap_or(line.len());
     let (word, rest) = (&line[..head], line[head..].trim_start());
@@ -310,7 +310,7 @@ fn begins_statement(line: &str, inside: bool) -> bool {
     assigns(line, inside)
 }
 
-/// Whether the line has a `=`, or where `arrows` count an arrow outside all of its brackets, before a stray closer.
+/// Whether the line has a `=`, or with `arrows` an arrow outside all of its brackets, before a stray closer.
 fn assigns(line: &str, arrows: bool) -> bool {
     let mut depth = 0usize;
     let mut previous = ' ';

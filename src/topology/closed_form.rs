@@ -1,16 +1,16 @@
-//! The book's formulas for the time of a collective, with nothing else on the links.
+//! The book's closed forms for the time of a collective on idle links.
 //!
-//! A formula is the larger of two parts: hops times the least time of a hop, and the bytes of the fullest link over
-//! its rate. They hold for large arrays cut into equal pieces and say nothing of message overheads. `W`, the rate
-//! of both directions of an axis together, is twice [`AxisLinks::one_way`](super::AxisLinks::one_way) on rings.
+//! A closed form is the larger of two parts: hops times the latency of a hop, and the bytes on the busiest link over its
+//! rate. They hold for large arrays in equal pieces, without message overheads. `W`, the rate of both directions of an axis
+//! together, is twice [`AxisLinks::one_way`](super::AxisLinks::one_way) on rings.
 //!
-//! The public functions go by the *declared* wiring, in which two devices can be a ring, as the book has it. Axes of
-//! one device cost nothing. Where the axes of one collective are wired differently it takes stage after stage, one
-//! for each wiring, and their times add up: always possible, not always best.
+//! The public functions use the *declared* wiring, in which two devices can be a ring, as in the book. Axes of size 1 cost
+//! nothing. A collective over axes of different wirings takes one stage per wiring, and their times add up; this is
+//! always possible, but not always optimal.
 //!
-//! These figures and the [`bounds`](crate::bounds) stay apart. The book adds up stage after stage, leaves out the links of
-//! idle axes, and takes half the size of a ring also where that is odd. A bound holds for every schedule, counts all
-//! links that could help, and rounds down. Both count links by [`Wiring`].
+//! These times are independent of the [`bounds`](crate::bounds). The book adds up stages, ignores the links of idle axes, and
+//! uses half the size of a ring even if it is odd. A bound holds for every schedule, counts all useful links, and rounds
+//! down. Both count links with [`Wiring`].
 //!
 //! Source: "How To Scale Your Model", part 3, and part 12 for switches.
 
@@ -23,20 +23,20 @@ use std::collections::BTreeMap;
 /// The time of a collective and its two parts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClosedForm {
-    /// The larger part; of several stages, the sum of the larger parts.
+    /// The larger part; for several stages, the sum of the larger parts.
     pub time: Time,
-    /// Hops times the least time of a hop.
+    /// Hops times the latency of a hop.
     pub latency: Time,
-    /// Bytes of the fullest link over its rate.
+    /// Bytes on the busiest link over its rate.
     pub bandwidth: Time,
 }
 
-/// Which part was larger.
+/// The larger part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
-    /// The hops; smaller arrays take as long.
+    /// Latency; smaller arrays take as long.
     Latency,
-    /// The bytes; also where both are equal.
+    /// Bandwidth; also in case of a tie.
     Bandwidth,
 }
 
@@ -45,7 +45,7 @@ impl ClosedForm {
         ClosedForm { time: latency.max(bandwidth), latency, bandwidth }
     }
 
-    /// One after the other.
+    /// Sequential composition.
     pub fn then(self, next: ClosedForm) -> ClosedForm {
         ClosedForm {
             time: self.time + next.time,
@@ -54,18 +54,18 @@ impl ClosedForm {
         }
     }
 
-    /// Which part was larger.
+    /// The larger part.
     pub fn limit(&self) -> Limit {
         if self.latency > self.bandwidth { Limit::Latency } else { Limit::Bandwidth }
     }
 }
 
-/// Which of an axis's wirings a formula goes by.
+/// The wiring that a closed form uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum By {
-    /// What is declared, parts of an axis as rings of their size: the book. All devices of a node use its links.
+    /// The declared one, with parts of an axis as rings of their size: the book. All devices of a node use its links.
     Declared,
-    /// The links that are there; parts of an axis share them. The group alone uses the links of its nodes.
+    /// The actual links, which parts of an axis share. The group alone uses the links of its nodes.
     Links,
 }
 
@@ -75,21 +75,21 @@ struct Stage {
     sizes: Vec<u64>,
     one_way: Rate,
     hop: Time,
-    /// Links between neighbours, each shared by as many groups.
+    /// Number of links between neighbours, each shared by as many groups.
     apart: u64,
     /// Hops through a switch.
     crossing: u64,
-    /// As many devices send over each link, where the devices of a node share them.
+    /// Number of devices that send over each link, if the devices of a node share them.
     sharers: u64,
 }
 
 impl Stage {
-    /// The number of devices that it joins.
+    /// Number of devices in a group.
     fn members(&self) -> u64 {
         self.sizes.iter().product()
     }
 
-    /// The hops of a message to the farthest device. The book takes half the size of a ring, also of an odd one.
+    /// Hops to the farthest device. The book uses half the size of a ring, even if it is odd.
     fn latency(&self) -> Time {
         let sum: u64 = self.sizes.iter().sum();
         let axes = self.sizes.len() as u64;
@@ -100,14 +100,14 @@ impl Stage {
         }
     }
 
-    /// The time of so many bytes of each device that sends over a link.
+    /// Time of this number of bytes for each device that sends over a link.
     fn bytes(&self, scale: TimeScale, bytes: u64) -> Time {
         scale.at_rate(u128::from(bytes).saturating_mul(u128::from(self.sharers)), self.one_way)
     }
 
-    /// The fullest link of an AllGather, as a fraction of the gathered array.
+    /// Load of the busiest link of an AllGather, as a fraction of the gathered array.
     ///
-    /// Rings `1/2n`, for `V/(W n)`; lines `(1 - 1/N)/n`, for `(1 - 1/N) V/(n w)`; switches `1 - 1/N`.
+    /// Rings `1/2n`, giving `V/(W n)`; lines `(1 - 1/N)/n`, giving `(1 - 1/N) V/(n w)`; switches `1 - 1/N`.
     fn gather_share(&self) -> (u64, u64) {
         let (axes, members) = (self.sizes.len() as u64, self.members());
         match self.wiring {
@@ -117,10 +117,10 @@ impl Stage {
         }
     }
 
-    /// The time of the fullest link of an AllToAll of `local` bytes on each device.
+    /// Time of the busiest link of an AllToAll of `local` bytes per device.
     ///
-    /// Rings `max(X) / 8` of them, for `V max(X) / (4 N W)`; lines the largest `⌊X/2⌋⌈X/2⌉ / X`; switches the sum
-    /// of the `(X - 1) / X`, one crossing for each axis.
+    /// Rings `max(X) / 8` of them, giving `V max(X) / (4 N W)`; lines the largest `⌊X/2⌋⌈X/2⌉ / X`; switches the sum of
+    /// `(X - 1) / X`, one crossing per axis.
     fn exchange(&self, local: Time) -> Time {
         let each = self.sizes.iter().map(|size| match self.wiring {
             // Of an odd ring a little more than must be.
@@ -137,7 +137,7 @@ impl Stage {
     }
 }
 
-/// `time * numerator / denominator`, exact where that is whole, else rounded up.
+/// `time * numerator / denominator`, exact if whole, else rounded up.
 fn fraction(time: Time, numerator: u64, denominator: u64) -> Time {
     let (numerator, denominator) = (u128::from(numerator), u128::from(denominator));
     let whole = (time.ticks() / denominator).saturating_mul(numerator);
@@ -146,26 +146,26 @@ fn fraction(time: Time, numerator: u64, denominator: u64) -> Time {
 }
 
 impl Topology {
-    /// AllGather over `axes`, of which each device holds `full` bytes after it.
+    /// AllGather over `axes`; each device holds `full` bytes after it.
     ///
     /// Rings `max(t sum(X)/2, V/(W n))`, lines `max(t sum(X - 1), (1 - 1/N) V/(n w))`, switches
-    /// `max(t n, (1 - 1/N) V/w)`. Of different wirings the slower ones come first, while the array is small.
+    /// `max(t n, (1 - 1/N) V/w)`. With different wirings the slower ones come first, while the array is small.
     pub fn all_gather(&self, axes: impl IntoIterator<Item = AxisId>, full: Bytes) -> ClosedForm {
         self.gather_over(axes, full, By::Declared)
     }
 
-    /// ReduceScatter over `axes`, of which each device holds `full` bytes before it: AllGather backwards.
+    /// ReduceScatter over `axes`, with `full` bytes per device before it: a reversed AllGather.
     pub fn reduce_scatter(&self, axes: impl IntoIterator<Item = AxisId>, full: Bytes) -> ClosedForm {
         self.all_gather(axes, full)
     }
 
-    /// AllReduce over `axes` of `full` bytes on each device: ReduceScatter, then AllGather.
+    /// AllReduce over `axes` of `full` bytes per device: a ReduceScatter and an AllGather.
     pub fn all_reduce(&self, axes: impl IntoIterator<Item = AxisId>, full: Bytes) -> ClosedForm {
         let half = self.all_gather(axes, full);
         half.then(half)
     }
 
-    /// AllToAll over `axes` of an array with `full` bytes in each group, `full / N` on each device.
+    /// AllToAll over `axes` of an array with `full` bytes per group, `full / N` per device.
     ///
     /// Rings `max(t sum(X)/2, V max(X)/(4 N W))`, lines `max(t sum(X - 1), ⌊X/2⌋⌈X/2⌉ V/(X N w))`, switches
     /// `max(t n, (N - 1) V/(N² w))` for one axis.
@@ -179,8 +179,8 @@ impl Topology {
         stages.into_iter().map(exchange).fold(ClosedForm::default(), ClosedForm::then)
     }
 
-    /// A permutation within the groups of `axes`, of `local` bytes on each device: `max(hops, v/w)` with the hops of
-    /// an AllGather. Its route is not priced.
+    /// A permutation within the groups of `axes`, of `local` bytes per device: `max(hops, v/w)` with the hops of an AllGather.
+    /// Its route is not priced.
     pub fn permute(&self, axes: impl IntoIterator<Item = AxisId>, local: Bytes) -> ClosedForm {
         let stages = self.stages(axes, By::Declared);
         let latency = stages.iter().map(Stage::latency).sum();
@@ -188,9 +188,9 @@ impl Topology {
         self.form(local, latency, bandwidth.unwrap_or_default())
     }
 
-    /// From the first device of each group of `axes` to all others, of `local` bytes: it sends over all of its links
-    /// at once, each a part, `max(hops, v/(n W))` on rings, `max(hops, v/(n w))` on lines, `max(hops, v/w)` on a
-    /// switch. Links of different rates, and switches, take one stage after the other.
+    /// A broadcast of `local` bytes within the groups of `axes`: the first device sends parts over all of its links at once,
+    /// `max(hops, v/(n W))` on rings, `max(hops, v/(n w))` on lines, `max(hops, v/w)` on a switch. Links of different
+    /// rates, and switches, take one stage after the other.
     pub fn broadcast(&self, axes: impl IntoIterator<Item = AxisId>, local: Bytes) -> ClosedForm {
         let stages = self.stages(axes, By::Declared);
         let ways = |stage: &Stage| match stage.wiring {
@@ -207,7 +207,7 @@ impl Topology {
         stages.into_iter().map(stage).fold(ClosedForm::default(), ClosedForm::then)
     }
 
-    /// [`Topology::all_gather`] by one of the wirings.
+    /// [`Topology::all_gather`] with one of the wirings.
     pub(crate) fn gather_over(&self, axes: impl IntoIterator<Item = AxisId>, full: Bytes, by: By) -> ClosedForm {
         let stages = self.stages(axes, by);
         let mut outside: u64 = stages.iter().map(Stage::members).product();
@@ -222,13 +222,13 @@ impl Topology {
         total
     }
 
-    /// Nothing takes no time.
+    /// Zero time.
     fn form(&self, bytes: Bytes, latency: Time, bandwidth: Time) -> ClosedForm {
         if bytes == Bytes(0) { ClosedForm::default() } else { ClosedForm::new(latency, bandwidth) }
     }
 
-    /// The axes by their network, those between nodes first, then by their wiring: lines, switches, rings. Neighbouring parts of an axis count as one; others of the
-    /// same axis use the same links, one stage after the other.
+    /// Groups the axes by network, those between nodes first, then by wiring: lines, switches, rings. Adjacent parts of an axis
+    /// count as one; other parts of the same axis use the same links, one stage after the other.
     fn stages(&self, axes: impl IntoIterator<Item = AxisId>, by: By) -> Vec<Stage> {
         let axes: AxisSet = axes.into_iter().filter(|axis| self.mesh.size(*axis) > 1).collect();
         let order = |wiring| match wiring {

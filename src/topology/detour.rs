@@ -1,14 +1,14 @@
-//! The way around links that are down.
+//! Detours around failed links.
 
 use super::routes::{Hop, Link, LinkSide};
 use super::{SwitchKind, Topology};
 use crate::mesh::{AxisId, DeviceId, Wiring};
 use std::collections::BTreeSet;
 
-/// Hops over networks between nodes, then all hops.
+/// Number of hops over networks between nodes, then of all hops.
 type Length = (u32, u32);
 
-/// One step to a neighbour.
+/// A step to a neighbour.
 struct Step {
     axis: AxisId,
     side: LinkSide,
@@ -16,9 +16,8 @@ struct Step {
 }
 
 impl Topology {
-    /// The shortest way on links that are not down, as a detour for a message whose own way has one: with the fewest
-    /// hops between nodes, of those with the fewest hops; of equals the one that is first hop by hop, by axis, up
-    /// before down, lower coordinates of a switch first. `None` if there is no way.
+    /// The shortest route on working links: with the fewest hops between nodes, then the fewest hops; ties are broken hop by
+    /// hop by axis, up before down, and lower coordinates of a switch first. `None` if there is no route.
     pub(super) fn detour(&self, from: DeviceId, to: DeviceId) -> Option<Vec<Hop>> {
         let left = self.lengths_to(to);
         let mut at = from;
@@ -35,7 +34,7 @@ impl Topology {
         Some(hops)
     }
 
-    /// Whether every device can send to every other one; if not, two of which the first cannot reach the second.
+    /// Two devices without a route from the first to the second, if any.
     pub(super) fn cut(&self) -> Option<(DeviceId, DeviceId)> {
         let first = DeviceId(0);
         let away = self.lengths_to(first).iter().position(Option::is_none);
@@ -53,7 +52,7 @@ impl Topology {
         lost.map(|index| (first, DeviceId(index)))
     }
 
-    /// How far each device is from `to`; none where it cannot send there.
+    /// Distance of each device to `to`; `None` if it cannot reach it.
     fn lengths_to(&self, to: DeviceId) -> Vec<Option<Length>> {
         let mut lengths: Vec<Option<Length>> = vec![None; self.machine.device_count()];
         let mut open = BTreeSet::from([((0, 0), to)]);
@@ -96,7 +95,7 @@ impl Topology {
         steps
     }
 
-    /// The neighbours of a device if no link were down.
+    /// The neighbours of a device, ignoring failures.
     fn neighbours(&self, at: DeviceId) -> Vec<Step> {
         let mut steps = Vec::new();
         for axis in self.machine.axis_ids() {
@@ -123,7 +122,7 @@ impl Topology {
         steps
     }
 
-    /// One hop, or two through a switch that stores.
+    /// Number of hops: one, or two through a store-and-forward switch.
     fn push_hops(&self, at: DeviceId, step: &Step, hops: &mut Vec<Hop>) {
         let (axis, to) = (step.axis, Some(step.to));
         let link = self.link_id(Link { axis, side: step.side, device: at });

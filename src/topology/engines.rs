@@ -1,10 +1,10 @@
-//! The engines of a device: what runs beside what.
+//! The engines of a device.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// A kind of work that an engine does.
+/// A kind of work of an engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Work {
@@ -14,24 +14,24 @@ pub enum Work {
     Map,
     /// Reductions along dims of a block.
     Reduce,
-    /// Fillers in padding.
+    /// Fills of padding.
     Fill,
-    /// Sums of blocks.
+    /// Additions of blocks.
     Add,
-    /// Parts of blocks.
+    /// Slices of blocks.
     Slice,
-    /// Blocks out of pieces.
+    /// Assembly of blocks.
     Assemble,
     /// Messages: the engine is busy while the message leaves its device.
     Shuffle,
 }
 
 impl Work {
-    /// All of it.
+    /// All kinds of work.
     pub const ALL: [Work; 8] =
         [Work::MatMul, Work::Map, Work::Reduce, Work::Fill, Work::Add, Work::Slice, Work::Assemble, Work::Shuffle];
 
-    /// As it stands in a profile, and in the text of a schedule.
+    /// The name in profiles and schedules.
     pub fn word(self) -> &'static str {
         match self {
             Work::MatMul => "mat_mul",
@@ -52,55 +52,55 @@ impl fmt::Display for Work {
     }
 }
 
-/// An engine of every device, by its place in [`Engines::names`].
+/// An engine of every device, as an index into [`Engines::names`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EngineId(u8);
 
 impl EngineId {
-    /// As an index into [`Engines::names`].
+    /// The engine as an index into [`Engines::names`].
     pub fn index(self) -> usize {
         usize::from(self.0)
     }
 }
 
-/// The engines of a device and what they run. Work of different engines overlaps; that of one goes in list order.
+/// The engines of a device and their work. Different engines work in parallel, each in list order.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "BTreeMap<String, Vec<Work>>")]
 pub struct Engines {
     names: Vec<String>,
-    /// For all work but messages.
+    /// The engine of each kind of work other than messages.
     local: [EngineId; Work::ALL.len() - 1],
-    /// None if messages leave a device without any engine.
+    /// The engine of messages; `None` if they need none.
     shuffle: Option<EngineId>,
 }
 
 impl Default for Engines {
-    /// One engine that computes, and links that need none.
+    /// Default: one engine that computes; messages need none.
     fn default() -> Engines {
         Engines { names: vec!["compute".to_owned()], local: [EngineId(0); Work::ALL.len() - 1], shuffle: None }
     }
 }
 
-/// Engines that cannot run every schedule, or of which it is not clear which runs something.
+/// An invalid assignment of work to engines.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EnginesError {
-    /// A name is no word.
+    /// A name is not a word.
     #[error("the name `{0}` is not one word, such as \"main\"")]
     Name(String),
-    /// There are too many.
+    /// There are too many engines.
     #[error("a device has at most {} engines", Engines::MOST)]
     TooMany,
     /// A kind of work has no engine.
     #[error("no engine runs `{0}`")]
     Nowhere(Work),
-    /// A kind of work has two.
+    /// A kind of work has two engines.
     #[error("`{work}` runs on `{first}` and on `{second}`")]
     Twice {
         /// The work.
         work: Work,
-        /// One engine.
+        /// The first engine.
         first: String,
-        /// Another.
+        /// The second engine.
         second: String,
     },
 }
@@ -108,20 +108,20 @@ pub enum EnginesError {
 impl TryFrom<BTreeMap<String, Vec<Work>>> for Engines {
     type Error = EnginesError;
 
-    /// As a profile has them.
+    /// The form in profiles.
     fn try_from(engines: BTreeMap<String, Vec<Work>>) -> Result<Engines, EnginesError> {
         Engines::new(engines.into_iter().collect())
     }
 }
 
 impl Engines {
-    /// The most that a device may have.
+    /// Most engines of a device.
     pub const MOST: usize = 16;
 
-    /// Engines with what each runs. Messages may run on none.
+    /// Creates engines from their names and work. Messages may have no engine.
     ///
     /// # Errors
-    /// If a name is no word of letters, digits and `_`, or other work runs on none, or any on two.
+    /// If a name is not a word, or a kind of work has no engine or two.
     pub fn new(engines: Vec<(String, Vec<Work>)>) -> Result<Engines, EnginesError> {
         if engines.len() > Engines::MOST {
             return Err(EnginesError::TooMany);
@@ -147,22 +147,22 @@ impl Engines {
         Ok(Engines { names, local, shuffle: of[Work::Shuffle as usize] })
     }
 
-    /// What they are called.
+    /// Their names.
     pub fn names(&self) -> &[String] {
         &self.names
     }
 
-    /// All of them.
+    /// All engines.
     pub fn ids(&self) -> impl Iterator<Item = EngineId> + use<> {
         (0u8..).map(EngineId).take(self.names.len())
     }
 
-    /// The engine that runs some work; none for messages that need none.
+    /// The engine of some work; `None` for messages that need none.
     pub fn of(&self, work: Work) -> Option<EngineId> {
         self.local.get(work as usize).copied().or(self.shuffle)
     }
 
-    /// What an engine runs.
+    /// The work of an engine.
     pub fn runs(&self, engine: EngineId) -> impl Iterator<Item = Work> + '_ {
         Work::ALL.into_iter().filter(move |work| self.of(*work) == Some(engine))
     }

@@ -1,4 +1,4 @@
-//! Hardware profiles: what a chip computes, remembers and sends in a second.
+//! Hardware profiles: compute, memory and link rates.
 
 use super::engines::Engines;
 use super::measured::Measured;
@@ -12,11 +12,12 @@ use crate::method::Method;
 use crate::units::{Bytes, Rate};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
+use std::num::NonZeroU32;
 
-/// How long a hop takes, and how long it keeps its link busy.
+/// The time of a hop, and the busy time of its link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum HopRule {
-    /// `max(latency, bytes / one_way)`; the link is busy all that time. The book's rule.
+    /// `max(latency, bytes / one_way)`; the link is busy for all of it. The book's rule.
     #[default]
     #[serde(rename = "max")]
     Larger,
@@ -25,11 +26,11 @@ pub enum HopRule {
     Sum,
 }
 
-/// Which axes wrap around.
+/// The default wiring of axes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum WiringRule {
-    /// Every axis is wired like this.
+    /// The same wiring for every axis.
     Always(Wiring),
     /// An axis is a ring if its size is exactly this, else a line (TPU v5e, v6e: 16).
     RingOfSize(u32),
@@ -50,7 +51,7 @@ impl TryFrom<String> for WiringRule {
             _ => None,
         };
         let known = "\"ring\", \"line\", \"switch\", \"ring of size 16\" or \"rings of multiples of 4\"";
-        rule.ok_or_else(|| format!("`{text}` is no wiring; it is {known}"))
+        rule.ok_or_else(|| format!("unknown wiring `{text}`; expected {known}"))
     }
 }
 
@@ -64,19 +65,19 @@ impl From<WiringRule> for String {
     }
 }
 
-/// How a message goes through a switch.
+/// How messages traverse a switch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SwitchKind {
-    /// Its head leaves while its tail comes in: one hop, for which the port out and the port in are busy at once.
+    /// Cut-through: one hop, which occupies the output port and the input port at once.
     #[default]
     CutThrough,
-    /// The switch has it whole before it sends it on: two hops, one through each port.
+    /// Store and forward: two hops, one through each port.
     StoreAndForward,
 }
 
 impl SwitchKind {
-    /// The hops from a device to another one.
+    /// Number of hops between two devices.
     pub fn hops(self) -> u64 {
         match self {
             SwitchKind::CutThrough => 1,
@@ -85,15 +86,14 @@ impl SwitchKind {
     }
 }
 
-/// Who has a port, or links, of its own in a network.
+/// The owner of the ports or links of a network.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Attachment {
-    /// Every device.
+    /// Each device.
     #[default]
     Device,
-    /// The devices of a node share one port. A node is the devices that differ only along axes over the network
-    /// inside, the first of the profile.
+    /// The devices of a node share one port. A node consists of the devices that differ only along axes on the first network.
     Node,
 }
 
@@ -101,51 +101,53 @@ pub enum Attachment {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Network {
-    /// As it is named in `D: 4 over dcn`.
+    /// Its name, as in `D: 4 over dcn`.
     #[serde(deserialize_with = "network_name")]
     pub name: String,
-    /// Bytes a second of one link, one way; on a switch of one port, one way.
+    /// Bytes per second of a link or port, in one direction.
     #[serde(deserialize_with = "quantity::bandwidth")]
     pub one_way: Rate,
-    /// Least time of a hop, in picoseconds.
+    /// Latency of a hop, in picoseconds.
     #[serde(deserialize_with = "quantity::time")]
     pub hop_latency: u64,
-    /// Added to every message once, in picoseconds.
+    /// Overhead of a message, in picoseconds.
     #[serde(default, deserialize_with = "quantity::time")]
     pub message_overhead: u64,
-    /// Which axes wrap around unless the program says otherwise.
+    /// Number of devices that it connects; `None` for any number.
+    #[serde(default)]
+    pub devices: Option<NonZeroU32>,
+    /// Default wiring.
     pub wiring: WiringRule,
-    /// What its switches do, where an axis is wired by one.
+    /// Switch mode, for axes wired by a switch.
     #[serde(default)]
     pub switch: SwitchKind,
-    /// Who has a port.
+    /// Owner of the ports.
     #[serde(default)]
     pub attached: Attachment,
-    /// The methods that the machine's library has on it: only these are chosen for the collectives that any of them does,
-    /// unless a program asks for another one. All, if it names none.
+    /// Methods of the machine's library: for the collectives that they support, only these are chosen by default. Empty for all
+    /// methods.
     #[serde(default, deserialize_with = "methods")]
     pub methods: Vec<Method>,
-    /// The types of elements that its switches add; none if they only pass on.
+    /// Dtypes that its switches add.
     #[serde(default, deserialize_with = "dtypes")]
     pub adds: Vec<DType>,
-    /// How long messages take, where that was measured: it stands for `one_way`, `hop_latency`, `message_overhead` and the
-    /// hop rule.
+    /// Measured messages, which replace `one_way`, `hop_latency`, `message_overhead` and the hop rule.
     #[serde(default)]
     pub measured: Vec<Measured>,
 }
 
-/// What it costs a device to add, slice and assemble blocks.
+/// The cost of additions, slices and assembly.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LocalMoves {
-    /// Nothing, as the book counts.
+    /// Free, as in the book.
     #[default]
     Free,
-    /// The bytes that are read and written, at the rate of the memory.
+    /// Memory traffic at the memory rate.
     Memory,
 }
 
-/// What was measured of the products of each unit of arithmetic.
+/// Measured products, by arithmetic unit.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MeasuredProducts {
@@ -158,65 +160,63 @@ pub struct MeasuredProducts {
 }
 
 impl MeasuredProducts {
-    /// Those on elements of this type, if they were measured.
+    /// Measured products of a dtype, if any.
     pub fn of(&self, dtype: DType) -> Option<&Products> {
         if dtype.is_float() { self.bf16.as_ref() } else { self.int8.as_ref() }
     }
 }
 
-/// A machine.
+/// A hardware profile.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Hardware {
-    /// As it is named in `on tpu_v5e`.
+    /// Its name, as in `on tpu_v5e`.
     #[serde(deserialize_with = "machine_name")]
     pub name: String,
-    /// What it is, with the source of the figures, in a sentence.
+    /// Description, with the source of the figures.
     #[serde(default)]
     pub description: String,
-    /// Floating-point operations a second on bf16 and f16, and on f32 and f64 where nothing else is given.
+    /// Floating-point operations per second for bf16 and f16, and for f32 and f64 without separate figures.
     #[serde(deserialize_with = "quantity::flops")]
     pub bf16_flops: Rate,
-    /// Operations a second on 8-bit integers, and on wider integers.
+    /// Operations per second on 8-bit and wider integers.
     #[serde(deserialize_with = "quantity::flops")]
     pub int8_flops: Rate,
-    /// Memory of one device.
+    /// Memory of a device.
     #[serde(deserialize_with = "quantity::bytes")]
     pub hbm_bytes: Bytes,
-    /// Bytes a second between a device and its memory.
+    /// Memory bandwidth of a device, in bytes per second.
     #[serde(deserialize_with = "quantity::bandwidth")]
     pub hbm_bandwidth: Rate,
-    /// The network inside a node, over which axes lie unless the program says otherwise.
+    /// The default network, inside a node.
     pub network: Network,
     /// The networks between nodes: `D: 4 over dcn`.
     #[serde(default)]
     pub beyond: Vec<Network>,
-    /// How latency and bytes make the time of a hop.
+    /// The time of a hop.
     #[serde(default)]
     pub hop_rule: HopRule,
-    /// What additions and copies within a device cost.
+    /// The cost of local additions and copies.
     #[serde(default)]
     pub local_moves: LocalMoves,
-    /// The most bytes that the devices of a group have together for the method `broadcast`, in which each sends all it has to
-    /// all others; `None` for no limit. GCL allows 2048.
+    /// Limit on the total bytes of a group for the method `broadcast`; `None` for no limit. GCL allows 2048.
     #[serde(default, deserialize_with = "quantity::some_bytes")]
     pub broadcast_limit: Option<Bytes>,
-    /// Which local computations run as one kernel.
+    /// Supported fusion.
     #[serde(default)]
     pub fusion: Fusion,
-    /// From when the operands of a kernel are there until it computes something, in picoseconds; of products, theirs if
-    /// it was measured.
+    /// Launch time of a kernel in picoseconds; products use their own if measured.
     #[serde(default, deserialize_with = "quantity::time")]
     pub kernel_start: u64,
-    /// How long products take, where that was measured: it stands for the rates of operations and of memory.
+    /// Measured products, which replace the rates of operations and of memory.
     #[serde(default)]
     pub products: MeasuredProducts,
-    /// What runs beside what on a device.
+    /// Engines of a device.
     #[serde(default)]
     pub engines: Engines,
 }
 
-/// As it can be written in `on tpu_v5e`.
+/// Whether the name is valid in `on tpu_v5e`.
 fn machine_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     let name = String::deserialize(deserializer)?;
     let is_word = |text: &str| text.chars().all(|letter| letter.is_alphanumeric() || "_-.".contains(letter));
@@ -226,7 +226,7 @@ fn machine_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D:
     Ok(name)
 }
 
-/// As it can be written in `D: 4 over dcn`.
+/// Whether the name is valid in `D: 4 over dcn`.
 fn network_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     let name = String::deserialize(deserializer)?;
     if !characters::is_word(&name) {
@@ -235,14 +235,14 @@ fn network_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D:
     Ok(name)
 }
 
-/// By their names.
+/// Parses dtypes by name.
 fn dtypes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<DType>, D::Error> {
     let names: Vec<String> = Vec::deserialize(deserializer)?;
     let dtype = |name: String| name.parse().map_err(|_| D::Error::custom(format!("unknown element type `{name}`")));
     names.into_iter().map(dtype).collect()
 }
 
-/// By their names.
+/// Parses methods by name.
 fn methods<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Method>, D::Error> {
     let names: Vec<String> = Vec::deserialize(deserializer)?;
     let method =
@@ -251,8 +251,8 @@ fn methods<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Method>, D:
 }
 
 impl Hardware {
-    /// The same machine with another least time of a hop on all networks, in picoseconds, and without anything that was
-    /// measured, overheads of messages and starts of kernels; with none, as it is.
+    /// Overrides the latency of a hop on all networks, in picoseconds, and drops measurements, message overheads and kernel
+    /// launches; `None` leaves the profile unchanged.
     #[must_use]
     pub fn with_latency(mut self, latency: Option<u64>) -> Hardware {
         if let Some(latency) = latency {
@@ -265,7 +265,7 @@ impl Hardware {
         self
     }
 
-    /// The machine of programs that name none.
+    /// The default hardware of programs.
     pub const DEFAULT: &str = "tpu_v5e";
 
     /// All networks, the one inside a node first.
@@ -273,7 +273,7 @@ impl Hardware {
         std::iter::once(&self.network).chain(&self.beyond)
     }
 
-    /// All that it does in a second: computing, memory, and links.
+    /// All rates: compute, memory and links.
     pub fn rates(&self) -> impl Iterator<Item = Rate> {
         let links = self.networks().map(|network| network.one_way);
         let products = [&self.products.bf16, &self.products.int8].into_iter().flatten();
@@ -281,7 +281,7 @@ impl Hardware {
         [self.hbm_bandwidth, self.bf16_flops, self.int8_flops].into_iter().chain(links).chain(products)
     }
 
-    /// Operations a second on elements of this type.
+    /// Operations per second for a dtype.
     pub fn flops(&self, dtype: DType) -> Rate {
         if dtype.is_float() { self.bf16_flops } else { self.int8_flops }
     }

@@ -1,51 +1,51 @@
-//! How long messages take on a network, as it was measured.
+//! Measured messages.
 //!
-//! A message takes the least of `latency + bytes / one_way` over the protocols that there are: those that begin fast carry
-//! little, those that carry much begin slowly. Its links are busy for its bytes at the highest of those rates, as several
-//! messages at once come to that. Before the first message of a collective its kernel has to start. Collectives and
-//! exchanges, in which every device has something else for each other one, go by other kernels and have their own figures.
+//! A message takes the minimum of `latency + bytes / one_way` over the protocols: some have low latency, others a high rate.
+//! Its links are busy for its bytes at the highest of these rates, which several messages together reach. A collective
+//! starts with a kernel launch. Collectives and exchanges, in which every pair of devices has different data, use different
+//! kernels and have separate figures.
 
 use super::quantity;
 use crate::units::{Rate, Time, TimeScale};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// Figures for so many devices on a network.
+/// Figures for a number of devices on a network.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Measured {
-    /// How many devices the mesh has on the network. Figures are taken from the entry with the fewest that are enough,
-    /// or else from the last one.
+    /// Number of devices of the mesh on the network. The entry with the smallest sufficient number is used, or else the last
+    /// one.
     pub devices: u32,
-    /// Messages that are passed on or added up, and those that bring all devices the same.
+    /// Messages of collectives: forwarded, added, or the same for all devices.
     pub collectives: Messages,
     /// Messages of exchanges.
     pub exchanges: Messages,
-    /// Sums in the switch: what goes to it and comes back is a message. None if so many devices have none.
+    /// In-switch sums, as messages to and from the switch. `None` if unsupported.
     #[serde(default)]
     pub sums: Option<Messages>,
 }
 
-/// What it takes to send messages.
+/// Figures of messages.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Messages {
-    /// From when the first block is there until it can leave, in picoseconds: the start of a kernel.
+    /// Kernel launch time, in picoseconds.
     #[serde(deserialize_with = "quantity::time")]
     pub start: u64,
-    /// Of which a message takes the fastest; one at least.
+    /// Protocols, of which the fastest is used; at least one.
     #[serde(deserialize_with = "protocols")]
     pub protocols: Vec<Protocol>,
 }
 
-/// A way to send a message.
+/// A protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Protocol {
-    /// Of the shortest message, in picoseconds.
+    /// Latency in picoseconds.
     #[serde(deserialize_with = "quantity::time")]
     pub latency: u64,
-    /// Bytes a second of one message.
+    /// Bytes per second of one message.
     #[serde(deserialize_with = "quantity::bandwidth")]
     pub one_way: Rate,
 }
@@ -58,23 +58,23 @@ fn protocols<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Protocol>
     Ok(protocols)
 }
 
-/// What a message is part of.
+/// The kind of traffic of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Traffic {
-    /// Blocks that are passed on, added up, or the same for all.
+    /// Blocks that are forwarded, added, or the same for all.
     Collective,
-    /// Each device has something else for each other one.
+    /// Different data for each pair of devices.
     Exchange,
 }
 
 impl Measured {
-    /// The entry for so many devices.
+    /// The entry for a number of devices.
     pub fn of(all: &[Measured], devices: u64) -> Option<&Measured> {
         let enough = all.iter().filter(|entry| u64::from(entry.devices) >= devices);
         enough.min_by_key(|entry| entry.devices).or_else(|| all.iter().max_by_key(|entry| entry.devices))
     }
 
-    /// The figures of some traffic.
+    /// The figures for a kind of traffic.
     pub fn messages(&self, traffic: Traffic) -> &Messages {
         match traffic {
             Traffic::Collective => &self.collectives,
@@ -82,17 +82,17 @@ impl Measured {
         }
     }
 
-    /// The least time of any message, in picoseconds.
+    /// Lowest latency of a message, in picoseconds.
     pub fn least_latency(&self) -> u64 {
         self.protocols().map(|protocol| protocol.latency).min().unwrap_or(0)
     }
 
-    /// All rates that are counted with.
+    /// All rates.
     pub fn rates(&self) -> impl Iterator<Item = Rate> {
         self.protocols().map(|protocol| protocol.one_way)
     }
 
-    /// Bytes a second of a link, one way, at the most.
+    /// Highest rate of a link, in bytes per second and direction.
     pub fn one_way(&self) -> Rate {
         let others = self.sums.as_ref().map_or(self.exchanges.one_way(), Messages::one_way);
         self.collectives.one_way().max(self.exchanges.one_way()).max(others)
@@ -105,15 +105,15 @@ impl Measured {
 }
 
 impl Messages {
-    /// Bytes a second of all messages over a link together.
+    /// Rate of concurrent messages over a link, in bytes per second.
     ///
     /// # Panics
-    /// If there is no protocol.
+    /// If there are no protocols.
     pub fn one_way(&self) -> Rate {
         self.protocols.iter().map(|protocol| protocol.one_way).max().expect("a message has a protocol")
     }
 
-    /// From when a message leaves until it is there.
+    /// Time of a message.
     pub fn transit(&self, scale: TimeScale, bytes: u64) -> Time {
         let by = |protocol: &Protocol| {
             scale.picoseconds(protocol.latency) + scale.at_rate(u128::from(bytes), protocol.one_way)

@@ -1,7 +1,7 @@
-//! The mesh as a machine: its links, and the rates of its devices.
+//! Topology: links between devices and rates of devices.
 //!
-//! A link is the only thing between devices that is ever busy: one-way, between neighbours, exclusive. On a ring or a
-//! line each device has one link up and one link down; on a switch each device has one port out and one port in.
+//! Links are unidirectional, connect neighbours, and carry one message at a time. On a ring or a line each device has one link
+//! up and one link down; on a switch each device has one output port and one input port.
 
 pub mod closed_form;
 mod detour;
@@ -30,65 +30,63 @@ use miette::{Diagnostic, SourceSpan};
 use std::collections::{BTreeMap, BTreeSet};
 use thiserror::Error;
 
-/// A mesh on a certain hardware.
+/// A mesh on a hardware profile.
 #[derive(Clone, Debug)]
 pub struct Topology {
-    /// The devices.
+    /// The mesh.
     pub mesh: Mesh,
-    /// The machine they are.
+    /// The hardware.
     pub hardware: Hardware,
-    /// The same devices along the axes that are wired: no axis is in parts.
+    /// The mesh of wired axes, without split axes.
     pub machine: Mesh,
-    /// The wiring and the links of each of those, in the order of that mesh.
+    /// Wiring and links of these axes, in mesh order.
     pub axes: Vec<AxisLinks>,
-    /// The tick in which all times are counted.
+    /// The tick of all times.
     pub scale: TimeScale,
-    /// The links that are not as they should be.
+    /// Degraded links.
     degraded: BTreeMap<LinkId, LinkState>,
 }
 
 /// The links along one axis, all alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AxisLinks {
-    /// How the axis is wired. An axis of two devices is a line: one cable, one link each way.
+    /// Wiring of the axis. An axis of size 2 is a line: one cable, one link in each direction.
     pub wiring: Wiring,
-    /// What the program or the hardware's rule says, before that of two devices; the book's formulas go by it.
+    /// Declared wiring, ignoring the rule for size 2; used by the book's closed forms.
     pub declared: Wiring,
-    /// The network it lies over, by its place in [`Hardware::networks`].
+    /// Network of the axis, as an index into [`Hardware::networks`].
     pub network: usize,
-    /// What its switch does, if it is wired by one.
+    /// Mode of the switch, if wired by one.
     pub switch: SwitchKind,
     /// The axis whose ports it uses: a device has one port into a switch, for all axes of the network.
     pub port: AxisId,
     /// Whether the devices of a node share its links.
     per_node: bool,
-    /// In a part of a mesh: how many devices share a link and are alike, of which the part has one.
+    /// In a submesh: number of symmetric devices that share a link, of which the submesh has one.
     pub sharers: u64,
-    /// Bytes per second of a link, one way.
+    /// Bytes per second of a link, in one direction.
     pub one_way: Rate,
-    /// Least time of a hop.
+    /// Latency of a hop.
     pub hop_latency: Time,
-    /// Added to every message once.
+    /// Overhead of a message.
     pub message_overhead: Time,
-    /// The place of the measured figures that hold, among those of the network.
+    /// Index of the measured figures of the network.
     measured: Option<usize>,
-    /// How many links lie between neighbours: 1, or more on a major part of an axis, where so many groups share each
-    /// link.
+    /// Number of links between neighbours: 1, or more on a major part of an axis, where as many groups share each link.
     pub apart: u32,
 }
 
 /// A switch that adds.
 #[derive(Clone, Debug)]
 pub struct SwitchSum {
-    /// The ports into it.
+    /// Its input ports.
     links: AxisLinks,
-    /// What was measured.
+    /// Measured figures.
     measured: Option<Messages>,
 }
 
 impl SwitchSum {
-    /// From when the blocks are there until they leave, for how long they keep the ports busy, and from when they leave
-    /// until the sum is there.
+    /// The latency before sending, the busy time of the ports, and the latency of the sum.
     pub fn times(&self, topology: &Topology, bytes: Bytes) -> [Time; 3] {
         let (scale, links) = (topology.scale, self.links);
         let amount = u128::from(bytes.0);
@@ -112,71 +110,71 @@ impl SwitchSum {
     }
 }
 
-/// A mesh that cannot be timed on a hardware.
+/// A mesh that the hardware cannot support.
 #[derive(Clone, Debug, PartialEq, Eq, Error, Diagnostic)]
 pub enum TopologyError {
     /// No tick divides the time of a byte on each link and of each operation.
-    #[error("the rates of `{hardware}` have no common tick, so times cannot be exact")]
-    #[diagnostic(code("no-common-tick"), help("give the rates of the profile with fewer digits, two or three each"))]
+    #[error("the rates of `{hardware}` have no common tick for exact times")]
+    #[diagnostic(code("no-common-tick"), help("write the rates of the profile with two or three digits"))]
     NoCommonTick {
         /// The name of the profile.
         hardware: String,
     },
-    /// An axis lies over a network that the hardware has not.
-    #[error("`{hardware}` has no network `{network}` for the axis `{axis}`")]
-    #[diagnostic(code("unknown-network"), help("the networks of `{hardware}` are {known}"))]
+    /// The hardware lacks the network of an axis.
+    #[error("unknown network `{network}` of `{hardware}` for axis `{axis}`")]
+    #[diagnostic(code("unknown-network"), help("networks of `{hardware}` are {known}"))]
     UnknownNetwork {
-        /// The network that is asked for.
+        /// The requested network.
         network: String,
-        /// The axis that asks for it.
+        /// The axis.
         axis: String,
         /// The name of the profile.
         hardware: String,
-        /// The networks that it has.
+        /// The networks of the profile.
         known: String,
-        /// Where it is written.
-        #[label("not a network of `{hardware}`")]
+        /// Source location.
+        #[label("unknown network")]
         at: Option<SourceSpan>,
     },
-    /// A link is said to be degraded that is not there.
-    #[error("there is no link from {from} to {to}: {why}")]
-    #[diagnostic(code("no-link"), help("a link leads from a device to its neighbour along a ring or a line"))]
+    /// A degraded link does not exist.
+    #[error("no link from {from} to {to}: {why}")]
+    #[diagnostic(code("no-link"), help("a link connects neighbours along a ring or a line"))]
     NoLink {
-        /// The coordinates of the device that would send.
+        /// Coordinates of the sender.
         from: String,
-        /// The coordinates of the other.
+        /// Coordinates of the receiver.
         to: String,
-        /// What is missing.
+        /// The reason.
         why: String,
         /// The two devices.
         link: (DeviceId, DeviceId),
-        /// Where it is written.
+        /// Source location.
         #[label("no such link")]
         at: Option<SourceSpan>,
     },
-    /// The links that are down leave the mesh in two pieces.
-    #[error("the links that are down leave no way from {from} to {to}")]
-    #[diagnostic(code("mesh-cut"), help("a mesh is in one piece: leave a link, or take a smaller mesh"))]
+    /// Failed links disconnect the mesh.
+    #[error("failed links disconnect {from} from {to}")]
+    #[diagnostic(code("mesh-cut"), help("the mesh must stay connected; restore a link, or use a smaller mesh"))]
     CutOff {
         /// The coordinates of a device.
         from: String,
-        /// Those of one that it cannot reach.
+        /// Coordinates of an unreachable one.
         to: String,
-        /// Where the last link is written.
-        #[label("nothing is left after this")]
+        /// Location of the last link.
+        #[label("disconnects the mesh")]
         at: Option<SourceSpan>,
     },
-    /// The tables of links would not fit.
-    #[error("the mesh has {links} links, the most is {most}", most = Topology::MOST_LINKS)]
+    /// There are too many links.
+    #[error("the mesh has {links} links; the limit is {most}", most = Topology::MOST_LINKS)]
     #[diagnostic(code("mesh-too-large"), help("use a smaller mesh, or fewer axes"))]
     TooManyLinks {
-        /// As many as it would have.
+        /// Their number.
         links: u64,
     },
 }
 
 impl TopologyError {
-    /// Whether it is the program that asks for what is not there.
+    /// Whether the program causes the error.
     pub fn is_written(&self) -> bool {
         match self {
             TopologyError::UnknownNetwork { .. } | TopologyError::NoLink { .. } | TopologyError::CutOff { .. } => true,
@@ -184,7 +182,7 @@ impl TopologyError {
         }
     }
 
-    /// Says where it is written.
+    /// Sets the source location.
     pub fn set_place(&mut self, place: Option<SourceSpan>) {
         match self {
             TopologyError::UnknownNetwork { at, .. }
@@ -196,10 +194,10 @@ impl TopologyError {
 }
 
 impl Topology {
-    /// The most links a mesh can have; a mesh of a million devices on four axes has eight million.
+    /// Most links of a mesh; a mesh of a million devices on four axes has eight million.
     pub const MOST_LINKS: u64 = 1 << 23;
 
-    /// Wires a mesh as the program asks for, or else by the rule of the hardware.
+    /// Wires a mesh as declared, or else by the rule of the hardware.
     ///
     /// # Errors
     /// If the rates of the hardware have no common tick ([`TimeScale::for_rates`]), or there are more than
@@ -208,10 +206,10 @@ impl Topology {
         Topology::with_degraded(mesh, hardware, &[])
     }
 
-    /// The same with some links down or slower; of two things said of a link the worse holds.
+    /// Wires a mesh with degraded links; if a link is listed twice, the worse state counts.
     ///
     /// # Errors
-    /// As [`Topology::new`], or if there is no such link, or the links that are down cut the mesh in two.
+    /// As [`Topology::new`], or if a link does not exist, or failed links disconnect the mesh.
     pub fn with_degraded(mesh: Mesh, hardware: Hardware, degraded: &[DegradedLink]) -> Result<Topology, TopologyError> {
         let mut topology = Topology::wire(mesh, hardware, degraded)?;
         for link in degraded {
@@ -226,7 +224,7 @@ impl Topology {
         }
     }
 
-    /// All links as they should be; but the tick is made for the slower ones as well.
+    /// Wires a mesh with healthy links, but a tick that also suits the degraded ones.
     fn wire(mesh: Mesh, hardware: Hardware, degraded: &[DegradedLink]) -> Result<Topology, TopologyError> {
         let machine = mesh.machine();
         let links = 2 * machine.axes().len() as u64 * mesh.device_count() as u64;
@@ -289,17 +287,17 @@ impl Topology {
         Ok(Topology { mesh, machine, axes: with_ports(axes), hardware, scale, degraded: BTreeMap::new() })
     }
 
-    /// Whether some link is down or slower than it should be.
+    /// Whether some link is degraded.
     pub fn is_degraded(&self) -> bool {
         !self.degraded.is_empty()
     }
 
-    /// The links that are down or slower, in the order of their indices.
+    /// The degraded links, in the order of their indices.
     pub fn degraded(&self) -> impl Iterator<Item = (LinkId, LinkState)> + '_ {
         self.degraded.iter().map(|(link, state)| (*link, *state))
     }
 
-    /// Bytes a second of a link that is there, one way; none if it is down.
+    /// Bytes per second of a link, in one direction; `None` if it is down.
     pub fn rate(&self, id: LinkId) -> Option<Rate> {
         let one_way = self.axes[self.link(id).axis.index()].one_way;
         self.degraded.get(&id).map_or(Some(one_way), |state| part_of(one_way, *state))
@@ -310,7 +308,7 @@ impl Topology {
         self.degraded.get(&self.link_id(link)) == Some(&LinkState::Down)
     }
 
-    /// The link from one device to the next.
+    /// The link between two neighbours.
     fn link_between(&self, from: DeviceId, to: DeviceId) -> Result<LinkId, TopologyError> {
         let mesh = &self.machine;
         let no_link = |why: &str| TopologyError::NoLink {
@@ -329,14 +327,14 @@ impl Topology {
         let name = &mesh.axis(axis).name;
         let wiring = self.axes[axis.index()].wiring;
         if wiring == Wiring::Switch {
-            return Err(no_link(&format!("`{name}` is a switch, whose devices have ports and no links between them")));
+            return Err(no_link(&format!("`{name}` is a switch; its devices have ports instead of direct links")));
         }
         let up = Link { axis, side: LinkSide::Up, device: from };
         let down = Link { axis, side: LinkSide::Down, device: from };
         match (here + 1) % size == there && self.exists(up) {
             true => Ok(self.link_id(up)),
             false if (there + 1) % size == here && self.exists(down) => Ok(self.link_id(down)),
-            false => Err(no_link(&format!("they are no neighbours along `{name}`, a {wiring} of {size}"))),
+            false => Err(no_link(&format!("they are not neighbours along `{name}`, a {wiring} of {size}"))),
         }
     }
 
@@ -344,20 +342,19 @@ impl Topology {
         TopologyError::CutOff { from: self.machine.place(from), to: self.machine.place(to), at: None }
     }
 
-    /// The network that an axis lies over.
+    /// The network of an axis.
     pub fn network(&self, axis: AxisId) -> &Network {
         self.hardware.networks().nth(self.links(axis).network).expect("looked up when the topology was made")
     }
 
-    /// What was measured of messages over the links of an axis of [`Topology::machine`], if that was.
+    /// Measured messages for an axis of [`Topology::machine`], if any.
     pub fn measured(&self, axis: AxisId) -> Option<&Measured> {
         let links = self.axes[axis.index()];
         let network = self.hardware.networks().nth(links.network)?;
         network.measured.get(links.measured?)
     }
 
-    /// What it takes that the switch which joins the groups of some axes of the mesh adds their blocks; none if it does not
-    /// add such elements, or they do not lie on one switch.
+    /// The switch that joins the groups of some axes of the mesh and adds their elements; `None` if there is none.
     pub fn switch_sum(&self, axes: impl IntoIterator<Item = AxisId>, dtype: DType) -> Option<SwitchSum> {
         let axes: Vec<AxisId> = axes.into_iter().map(|axis| self.mesh.physical(axis)).unique().collect();
         let (first, links) = axes.first().map(|axis| (*axis, self.axes[axis.index()]))?;
@@ -376,27 +373,27 @@ impl Topology {
         Some(SwitchSum { links, measured })
     }
 
-    /// How many devices of a node share a link of this axis, if all of them use it.
+    /// Number of devices of a node that share a link of this axis, if all use it.
     pub fn sharers(&self, axis: AxisId) -> u64 {
         let links = self.links(axis);
         if links.per_node { links.sharers * self.machine.group_size(self.inside()) } else { links.sharers }
     }
 
-    /// In a part of a machine: how many devices share a link of this axis of [`Topology::machine`] and do alike, of which
-    /// the part has one. In a whole machine 1.
+    /// In a submachine: number of symmetric devices that share a link of this axis of [`Topology::machine`]. 1 in a whole
+    /// machine.
     pub fn sharers_left_out(&self, axis: AxisId) -> u64 {
         self.axes[axis.index()].sharers
     }
 
-    /// The axes of the machine over the network inside a node: the devices of a node differ along them only.
+    /// The axes of the machine on the network inside a node.
     pub(super) fn inside(&self) -> impl Iterator<Item = AxisId> + '_ {
         self.machine.axis_ids().filter(|axis| self.axes[axis.index()].network == 0)
     }
 
-    /// Whether the machine looks alike to everybody after a step along an axis of the mesh, from its end to its start.
+    /// Whether the machine is invariant under translation along an axis of the mesh.
     ///
-    /// A ring or a switch does, but not one axis of two, whose cable has another side at each end; the devices of a
-    /// node that share links do not, as the links are counted at the first of them.
+    /// Rings and switches are, except for an axis of size 2, whose cable has a different side at each end, and for devices of a
+    /// node that share links, which are counted at the first device.
     pub fn turns(&self, axis: AxisId) -> bool {
         let physical = self.mesh.physical(axis);
         let links = self.axes[physical.index()];
@@ -410,11 +407,10 @@ impl Topology {
 
     /// The links along one axis, or along a [run](Mesh::runs) of parts.
     ///
-    /// Along minor parts of a ring the devices of a group are neighbours on a line; the major-most part goes all the
-    /// way round.
+    /// Along minor parts of a ring the devices of a group are neighbours on a line; the major-most part wraps around.
     ///
     /// # Panics
-    /// If there is no axis in the run.
+    /// If the run is empty.
     pub fn links(&self, run: impl Into<Axes>) -> AxisLinks {
         let run = run.into();
         let last = run.last().expect("a run has an axis");
@@ -429,19 +425,19 @@ impl Topology {
         AxisLinks { wiring, apart, ..links }
     }
 
-    /// The same machine, spoken of by another mesh: with axes in other parts.
+    /// The same machine with another mesh that splits its axes differently.
     ///
     /// # Panics
-    /// If the mesh is one of another machine.
+    /// If the mesh belongs to another machine.
     pub fn seen_as(&self, mesh: &Mesh) -> Topology {
         assert!(mesh.machine() == self.machine, "the same machine");
         Topology { mesh: mesh.clone(), ..self.clone() }
     }
 
-    /// The part of the machine along these axes, of an axis in parts all of it, and the axes in the order of their
-    /// new ids: along all other axes it looks alike, and what shares links with it is taken to do the same.
+    /// The submachine along these axes, including all parts of a split axis, and the axes in the order of their new ids. All
+    /// other axes are symmetric, and devices that share its links are assumed to do the same.
     ///
-    /// Where links are degraded nothing looks alike, and the part is all of the machine.
+    /// A degraded machine has no symmetry, so its submachine is the whole machine.
     pub fn only(&self, axes: AxisSet) -> (Topology, Vec<AxisId>) {
         if self.is_degraded() {
             return (self.clone(), self.mesh.axis_ids().collect());
@@ -457,7 +453,7 @@ impl Topology {
     }
 }
 
-/// The network that an axis lies over, and its place among those of the hardware.
+/// The network of an axis, and its index in the hardware.
 fn network_of<'h>(axis: &Axis, hardware: &'h Hardware) -> Result<(usize, &'h Network), TopologyError> {
     let Some(over) = &axis.over else { return Ok((0, &hardware.network)) };
     let known = || hardware.networks().map(|network| format!("`{}`", network.name)).join(", ");
@@ -471,7 +467,7 @@ fn network_of<'h>(axis: &Axis, hardware: &'h Hardware) -> Result<(usize, &'h Net
     })
 }
 
-/// The axes of one network that are wired by a switch share the ports of the first of them.
+/// Axes of one network that are wired by a switch share the ports of the first of them.
 fn with_ports(mut axes: Vec<AxisLinks>) -> Vec<AxisLinks> {
     for place in 0..axes.len() {
         let on_same_switch = |other: &AxisLinks| other.wiring == Wiring::Switch && other.network == axes[place].network;
@@ -481,7 +477,7 @@ fn with_ports(mut axes: Vec<AxisLinks>) -> Vec<AxisLinks> {
     axes
 }
 
-/// What a link in this state carries, at least a byte a second; none if it is down.
+/// Rate of a link in this state, at least one byte per second; `None` if it is down.
 fn part_of(one_way: Rate, state: LinkState) -> Option<Rate> {
     match state {
         LinkState::Down => None,
@@ -492,7 +488,7 @@ fn part_of(one_way: Rate, state: LinkState) -> Option<Rate> {
     }
 }
 
-/// Two devices side by side have one cable between them, and both ways round are the same way.
+/// Two adjacent devices have one cable between them, and both directions around are the same.
 fn physical(declared: Wiring, size: u32) -> Wiring {
     match declared {
         Wiring::Ring if size <= 2 => Wiring::Line,
@@ -501,8 +497,7 @@ fn physical(declared: Wiring, size: u32) -> Wiring {
 }
 
 impl WiringRule {
-    /// How an axis of `size` devices is wired, among the axes of its network. Axes of one device have no links and do
-    /// not count.
+    /// Wiring of an axis of this size, among the axes of its network. Axes of size 1 have no links and are ignored.
     fn of(self, sizes: &[u32], size: u32) -> Wiring {
         let ring = match self {
             WiringRule::Always(wiring) => return wiring,

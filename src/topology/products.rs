@@ -1,9 +1,8 @@
-//! How long local products take on a device, as it was measured.
+//! Measured products.
 //!
-//! A device has units that work side by side, and each computes a tile of the result after the other: a product takes as
-//! many waves as it has tiles for each unit, and one that has few tiles cuts its inner dim as well and adds up the parts.
-//! Of all tiles and cuts it takes the fastest. It takes no less than its memory traffic, of which small amounts go slower
-//! than large ones, and its kernel has to start.
+//! A device has compute units that work in parallel, each on one tile of the result at a time: a product takes as many waves as
+//! it has tiles per unit. A product with few tiles also splits its inner dim and adds the parts. The fastest tile and
+//! split is used. A product takes at least its memory traffic, which is slower for small amounts, plus a kernel launch.
 
 use super::measured::{Protocol, ProtocolDocument};
 use super::{Topology, quantity};
@@ -12,61 +11,61 @@ use crate::einsum::Einsum;
 use crate::units::{Rate, Time, TimeScale};
 use serde::{Deserialize, Serialize};
 
-/// What is known of the products of some type.
+/// Figures of the products of a dtype.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Products {
-    /// Units of a device.
+    /// Compute units of a device.
     pub units: u32,
-    /// From when the operands are there until something is computed, in picoseconds.
+    /// Kernel launch time, in picoseconds.
     #[serde(deserialize_with = "quantity::time")]
     pub start: u64,
-    /// Of each wave besides its operations, in picoseconds.
+    /// Overhead of each wave, in picoseconds.
     #[serde(deserialize_with = "quantity::time")]
     pub wave: u64,
-    /// More where the inner dim is cut, in picoseconds.
+    /// Overhead of a split inner dim, in picoseconds.
     #[serde(deserialize_with = "quantity::time")]
     pub cut: u64,
-    /// Bytes a second of the parts of sums, of four bytes each, where the inner dim is cut.
+    /// Bytes per second of the partial sums, of four bytes each, of a split inner dim.
     #[serde(deserialize_with = "quantity::bandwidth")]
     pub parts: Rate,
-    /// Memory traffic takes the fastest of these.
+    /// Memory rates, of which the fastest is used.
     pub memory: Vec<Protocol>,
-    /// One at least.
+    /// Tiles; at least one.
     pub tiles: Vec<Tile>,
 }
 
-/// A part of a result that a unit computes at once.
+/// A tile of a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tile {
-    /// Of one side.
+    /// Size along one side.
     pub rows: u32,
-    /// Of the other: whichever way round it is faster.
+    /// Size along the other side; the faster orientation is used.
     pub columns: u32,
-    /// Operations a second of one unit.
+    /// Operations per second of one unit.
     #[serde(deserialize_with = "quantity::flops")]
     pub flops: Rate,
 }
 
-/// In how many parts the inner dim may be cut.
+/// Possible numbers of parts of the inner dim.
 const CUTS: [u64; 5] = [1, 2, 4, 8, 16];
 
 /// The extents of a product as matrices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Shape {
-    /// So many products of their own.
+    /// Batch size.
     pub batch: u64,
     /// Rows of the result.
     pub m: u64,
     /// Columns of the result.
     pub n: u64,
-    /// What is summed over.
+    /// Inner dim.
     pub k: u64,
 }
 
 impl Shape {
-    /// Of a product of blocks with these extents; none if they do not fit.
+    /// Extents of a product of blocks; `None` if they do not match.
     pub fn of(einsum: &Einsum, extents: &[Vec<u64>]) -> Option<Shape> {
         let lengths = einsum.lengths(extents)?;
         let [left, right] = einsum.operands.as_slice() else { return None };
@@ -85,27 +84,27 @@ impl Shape {
 }
 
 impl Products {
-    /// All rates that are counted with.
+    /// All rates.
     pub fn rates(&self) -> impl Iterator<Item = Rate> {
         let memory = self.memory.iter().map(|piece| piece.one_way);
         self.tiles.iter().map(|tile| tile.flops).chain(memory).chain([self.parts])
     }
 
-    /// What cannot be, in words: figures above the peak rates of the profile, which are said never to be beaten.
+    /// Describes an inconsistency: figures above the peak rates of the profile.
     pub(super) fn flaw(&self, field: &str, peak: Rate, bandwidth: Rate) -> Option<String> {
         if self.tiles.is_empty() || self.memory.is_empty() {
-            return Some("products need a tile and a rate of memory, one at least".to_owned());
+            return Some("products need at least one tile and a memory rate".to_owned());
         }
         let fastest = self.tiles.iter().map(|tile| tile.flops.per_second()).max().unwrap_or(0);
         let together = fastest.saturating_mul(u64::from(self.units));
         if together > peak.per_second() {
-            return Some(format!("all units compute {together} operations a second, more than `{field}`"));
+            return Some(format!("all units together compute {together} operations per second, more than `{field}`"));
         }
         let memory = self.memory.iter().find(|piece| piece.one_way > bandwidth)?;
-        Some(format!("products read {} bytes a second, more than `hbm_bandwidth`", memory.one_way.per_second()))
+        Some(format!("products read {} bytes per second, more than `hbm_bandwidth`", memory.one_way.per_second()))
     }
 
-    /// The time of computing alone.
+    /// Compute time.
     pub fn computing(&self, scale: TimeScale, shape: Shape) -> Time {
         let sides = |tile: &Tile| [(tile.rows, tile.columns, tile.flops), (tile.columns, tile.rows, tile.flops)];
         let all = self.tiles.iter().flat_map(|tile| {
@@ -132,7 +131,7 @@ impl Products {
         times.min().unwrap_or_default()
     }
 
-    /// The time of so many bytes of memory traffic.
+    /// Time of memory traffic.
     pub fn traffic(&self, scale: TimeScale, bytes: u128) -> Time {
         let by = |piece: &Protocol| scale.picoseconds(piece.latency) + scale.at_rate(bytes, piece.one_way);
         self.memory.iter().map(by).min().unwrap_or_default()
@@ -146,7 +145,7 @@ pub(super) struct ProductsDocument {
     start_ps: u64,
     wave_ps: u64,
     cut_ps: u64,
-    /// Bytes a second of the parts of sums.
+    /// Bytes per second of partial sums.
     parts: Rate,
     memory: Vec<ProtocolDocument>,
     tiles: Vec<TileDocument>,
@@ -156,7 +155,7 @@ pub(super) struct ProductsDocument {
 struct TileDocument {
     rows: u32,
     columns: u32,
-    /// Operations a second of one unit.
+    /// Operations per second of one unit.
     flops: Rate,
 }
 
@@ -175,41 +174,41 @@ impl From<&Products> for ProductsDocument {
     }
 }
 
-/// What one device has to do for a product.
+/// Work of one device for a product.
 #[derive(Clone, Copy, Debug)]
 pub struct ProductWork {
-    /// The dtype that picks the unit of arithmetic.
+    /// The dtype that selects the arithmetic unit.
     pub dtype: DType,
     /// Operations.
     pub flops: u128,
-    /// Its extents; none where rows are only looked up.
+    /// Extents; `None` for lookups.
     pub shape: Option<Shape>,
-    /// Bytes from and to memory.
+    /// Memory traffic in bytes.
     pub traffic: u128,
-    /// Whether a kernel starts with it.
+    /// Whether a kernel is launched.
     pub starts: bool,
 }
 
-/// How long some work takes, and by what.
+/// The time of some work, with its parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorkTime {
-    /// The operations alone.
+    /// Time of the operations.
     pub computing: Time,
-    /// The memory traffic alone.
+    /// Time of the memory traffic.
     pub traffic: Time,
-    /// The start of its kernel, before both.
+    /// Kernel launch time, before both.
     pub start: Time,
 }
 
 impl WorkTime {
-    /// All together.
+    /// Total time.
     pub fn time(self) -> Time {
         self.start + self.computing.max(self.traffic)
     }
 }
 
 impl Topology {
-    /// How long a product takes: by what was measured, or else operations and bytes at their rates.
+    /// Time of a product: measured, or else by its operations and bytes.
     pub fn product_time(&self, work: ProductWork) -> WorkTime {
         let (scale, hardware) = (self.scale, &self.hardware);
         let measured = hardware.products.of(work.dtype);
@@ -226,7 +225,7 @@ impl Topology {
         }
     }
 
-    /// How long it takes to read and write so many bytes.
+    /// Time to read and write a number of bytes.
     pub fn memory_time(&self, bytes: u128, starts: bool) -> WorkTime {
         WorkTime {
             computing: Time::ZERO,

@@ -1,9 +1,10 @@
-//! Hardware profiles as TOML documents.
+//! Hardware profiles as TOML.
 
 use super::engines::{Engines, Work};
 use super::hardware::{Attachment, Hardware, HopRule, LocalMoves, Network, SwitchKind, WiringRule};
 use super::measured::{Measured, MeasuredDocument, Messages, Protocol};
 use super::products::{Products, ProductsDocument, Tile};
+use crate::diag::did_you_mean;
 use crate::dtype::DType;
 use crate::escape::toml_value;
 use crate::fusion::Fusion;
@@ -13,9 +14,10 @@ use itertools::Itertools;
 use miette::{Diagnostic, SourceSpan};
 use serde::Serialize;
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 use thiserror::Error;
 
-/// The profiles that come with the compiler, by name.
+/// The shipped profiles, by name.
 const SHIPPED: [(&str, &str); 18] = [
     ("tpu_v3", include_str!("profiles/tpu_v3.toml")),
     ("tpu_v4p", include_str!("profiles/tpu_v4p.toml")),
@@ -37,31 +39,31 @@ const SHIPPED: [(&str, &str); 18] = [
     ("furiosa", include_str!("profiles/furiosa.toml")),
 ];
 
-/// A text that is no hardware profile.
+/// An invalid hardware profile.
 #[derive(Clone, Debug, PartialEq, Eq, Error, Diagnostic)]
 #[error("{message}")]
-#[diagnostic(code("hardware-profile"), help("`shardc hardware tpu_v5e` prints a complete profile to start from"))]
+#[diagnostic(code("hardware-profile"), help("`shardc hardware tpu_v5e` prints a complete profile"))]
 pub struct ProfileError {
-    /// What is wrong, in lower case.
+    /// The error, in lower case.
     pub message: String,
-    /// Where in the profile's text, if it is one place.
+    /// Its location in the text, if known.
     #[label("here")]
     pub span: Option<SourceSpan>,
 }
 
 impl Hardware {
-    /// The machine of a shipped profile.
+    /// A shipped profile by name.
     pub fn named(name: &str) -> Option<Hardware> {
         let (_, text) = SHIPPED.iter().find(|(known, _)| *known == name)?;
         Some(Hardware::from_toml(text).expect("shipped profiles are read in the tests"))
     }
 
-    /// The names of the shipped profiles.
+    /// Names of the shipped profiles.
     pub fn names() -> impl Iterator<Item = &'static str> {
         SHIPPED.iter().map(|(name, _)| *name)
     }
 
-    /// The shipped profile that another spelling is likely meant to be: `TPUv5e`, `v5p`, `H100-SXM`.
+    /// The shipped profile that a misspelt name probably means: `TPUv5e`, `v5p`, `H100-SXM`.
     pub fn near(name: &str) -> Option<&'static str> {
         let plain = |text: &str| text.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_lowercase();
         let wanted = plain(name);
@@ -77,32 +79,32 @@ impl Hardware {
         longest.or_else(|| Hardware::names().find(typo))
     }
 
-    /// What to say where no profile has this name.
+    /// Help for an unknown name.
     pub fn unknown(name: &str) -> String {
         match Hardware::near(name) {
-            Some(near) => format!("did you mean `{near}`?"),
+            Some(near) => did_you_mean(near),
             None => {
                 let known: Vec<&str> = Hardware::names().collect();
-                format!("known are {}; or give a profile with `--hardware FILE.toml`", known.join(", "))
+                format!("profiles are {}; or use `--hardware FILE.toml`", known.join(", "))
             }
         }
     }
 
-    /// Reads a profile.
+    /// Parses a profile.
     ///
     /// # Errors
-    /// If the text is not TOML, a field is unknown, missing or given twice, or a figure has not the unit or the range
-    /// of its field; the error has the place.
+    /// If the text is not TOML, a field is unknown, missing or repeated, or a figure has the wrong unit or range; the error has
+    /// the location.
     pub fn from_toml(text: &str) -> Result<Hardware, ProfileError> {
         read(text)
     }
 
-    /// The profile for scripts, in base units.
+    /// The profile as a JSON document, in base units.
     pub fn document(&self) -> ProfileDocument {
         document(self)
     }
 
-    /// A profile to start from: a shipped one word for word with its comments, any other written anew.
+    /// The profile as TOML: a shipped one verbatim with comments, others generated.
     pub fn to_toml(&self) -> String {
         let shipped = SHIPPED.iter().find(|(name, _)| *name == self.name);
         match shipped {
@@ -112,7 +114,7 @@ impl Hardware {
     }
 }
 
-/// Reads a profile; see [`Hardware::from_toml`].
+/// Parses a profile; see [`Hardware::from_toml`].
 fn read(text: &str) -> Result<Hardware, ProfileError> {
     characters::check(text).map_err(|error| ProfileError { message: error.to_string(), span: Some(error.at) })?;
     let hardware: Hardware = toml::from_str(text).map_err(|error| ProfileError {
@@ -120,7 +122,7 @@ fn read(text: &str) -> Result<Hardware, ProfileError> {
         span: error.span().map(SourceSpan::from),
     })?;
     let twice = hardware.networks().map(|network| network.name.clone()).duplicates().next();
-    let twice = twice.map(|name| format!("two networks are called `{name}`"));
+    let twice = twice.map(|name| format!("two networks are named `{name}`"));
     let (floats, integers) = (&hardware.products.bf16, &hardware.products.int8);
     let products = [("bf16_flops", floats, hardware.bf16_flops), ("int8_flops", integers, hardware.int8_flops)];
     let flaw = products
@@ -132,7 +134,7 @@ fn read(text: &str) -> Result<Hardware, ProfileError> {
     }
 }
 
-/// Writes a profile that [`read`] understands.
+/// Formats a profile for [`read`].
 fn write(hardware: &Hardware) -> String {
     let fields = [
         ("name", toml_value(&hardware.name)),
@@ -166,12 +168,12 @@ fn write(hardware: &Hardware) -> String {
     text
 }
 
-/// Picoseconds with their unit.
+/// Formats picoseconds with a unit.
 fn time(picoseconds: u64) -> String {
     toml_value(&amount::exact(picoseconds, &amount::TIME))
 }
 
-/// - `table`: the one that the fields are of.
+/// - `table`: the table of the fields.
 fn network_text(network: &Network, table: &str) -> String {
     let methods: Vec<&str> = network.methods.iter().map(|method| method.name()).collect();
     let methods = (!methods.is_empty()).then(|| ("methods", toml_value(&methods)));
@@ -184,9 +186,10 @@ fn network_text(network: &Network, table: &str) -> String {
         ("switch", toml_value(&network.switch)),
         ("attached", toml_value(&network.attached)),
     ];
+    let devices = network.devices.map(|devices| ("devices", toml_value(&devices)));
     let adds: Vec<String> = network.adds.iter().map(DType::to_string).collect();
     let adds = (!adds.is_empty()).then(|| ("adds", toml_value(&adds)));
-    let mut text = lines(fields.into_iter().chain(methods).chain(adds));
+    let mut text = lines(fields.into_iter().chain(devices).chain(methods).chain(adds));
     for measured in &network.measured {
         text += &format!("\n[[{table}.measured]]\n{}", measured_text(measured));
     }
@@ -240,28 +243,28 @@ fn lines<'a>(fields: impl IntoIterator<Item = (&'a str, String)>) -> String {
 pub struct ProfileDocument {
     name: String,
     description: String,
-    /// Operations a second on bf16.
+    /// Operations per second on bf16.
     bf16_flops: Rate,
-    /// Operations a second on int8.
+    /// Operations per second on int8.
     int8_flops: Rate,
     hbm_bytes: Bytes,
-    /// Bytes a second from and to memory.
+    /// Bytes per second of memory.
     hbm_bandwidth: Rate,
     hop_rule: HopRule,
     local_moves: LocalMoves,
-    /// Which local computations run as one kernel.
+    /// Supported fusion.
     fusion: Fusion,
     kernel_start_ps: u64,
-    /// By the unit of arithmetic.
+    /// By arithmetic unit.
     products: BTreeMap<&'static str, ProductsDocument>,
-    /// Bytes up to which a broadcast is taken, where there is such a limit.
+    /// Limit on the bytes of a broadcast, if any.
     broadcast_limit: Option<Bytes>,
     engines: Vec<EngineDocument>,
-    /// The network inside first.
+    /// Networks, the one inside a node first.
     networks: Vec<NetworkDocument>,
 }
 
-/// An engine and what it runs.
+/// An engine and its work.
 #[derive(Clone, Debug, Serialize)]
 struct EngineDocument {
     name: String,
@@ -272,21 +275,23 @@ struct EngineDocument {
 #[derive(Clone, Debug, Serialize)]
 struct NetworkDocument {
     name: String,
-    /// Bytes a second over one link, one way.
+    /// Bytes per second of a link, in one direction.
     one_way: Rate,
     hop_latency_ps: u64,
     message_overhead_ps: u64,
+    /// Number of devices that it connects; `None` for any number.
+    devices: Option<NonZeroU32>,
     wiring: WiringRule,
     switch: SwitchKind,
     attached: Attachment,
-    /// The methods of its library; empty where all are chosen from.
+    /// Methods of its library; empty for all methods.
     methods: Vec<&'static str>,
-    /// The types of elements that its switches add.
+    /// Dtypes that its switches add.
     adds: Vec<String>,
     measured: Vec<MeasuredDocument>,
 }
 
-/// The document of a profile.
+/// Converts a profile.
 fn document(hardware: &Hardware) -> ProfileDocument {
     let engines = hardware.engines.ids().zip(hardware.engines.names());
     let engines = engines
@@ -318,7 +323,7 @@ fn document(hardware: &Hardware) -> ProfileDocument {
 
 impl From<Network> for NetworkDocument {
     fn from(network: Network) -> NetworkDocument {
-        let Network { name, one_way, hop_latency, message_overhead, wiring, switch, attached, .. } = network;
+        let Network { name, one_way, hop_latency, message_overhead, devices, wiring, switch, attached, .. } = network;
         let (hop_latency_ps, message_overhead_ps) = (hop_latency, message_overhead);
         let methods = network.methods.iter().map(|method| method.name()).collect();
         let measured = network.measured.iter().map(MeasuredDocument::from).collect();
@@ -327,6 +332,7 @@ impl From<Network> for NetworkDocument {
             one_way,
             hop_latency_ps,
             message_overhead_ps,
+            devices,
             wiring,
             switch,
             attached,
@@ -391,7 +397,7 @@ mod tests {
         assert!(message.contains("below 1000"), "{message}");
         assert_eq!(place, "0");
         let (message, _) = error_of("\"ring of size 16\"", "\"torus\"");
-        assert!(message.contains("`torus` is no wiring"), "{message}");
+        assert!(message.contains("unknown wiring `torus`"), "{message}");
         let (message, _) = error_of("name = \"tpu_v5e\"", "");
         assert!(message.contains("missing field `name`"), "{message}");
         let (message, _) = error_of("hbm_bytes = 16e9", "hbm_bytes = -1");
@@ -399,7 +405,7 @@ mod tests {
         let (message, place) = error_of("attached = \"device\"", "attached = \"rack\"");
         assert!(message.contains("`rack`, expected `device` or `node`"), "{message}");
         assert_eq!(place, "\"rack\"");
-        assert_eq!(error_of("\"dcn\"", "\"ici\"").0, "two networks are called `ici`");
+        assert_eq!(error_of("\"dcn\"", "\"ici\"").0, "two networks are named `ici`");
         assert!(error_of("\"dcn\"", "\"d c n\"").0.contains("is not one word"));
         assert!(read("[[[").is_err());
         let engines = |text: &str| error_of("# The links between", &format!("[engines]\n{text}\n# The links between"));

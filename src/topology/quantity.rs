@@ -1,22 +1,22 @@
-//! Figures of a profile, each in the unit of its field: `4.5e10`, `"45 GB/s"`, `"1us"`.
+//! Figures of a profile with units: `4.5e10`, `"45 GB/s"`, `"1us"`.
 
 use crate::amount::{self, Unit};
 use crate::units::{Bytes, Rate};
 use serde::de::{Deserializer, Error, Visitor};
 use std::fmt;
 
-/// What a field holds.
+/// The kind of a field.
 #[derive(Clone, Copy)]
 struct Kind {
-    /// With an example, for the error.
+    /// Description with an example, for errors.
     expected: &'static str,
     units: &'static [Unit],
-    /// Whether it may be a bare number of the base unit.
+    /// Whether a bare number in base units is accepted.
     bare: bool,
 }
 
 const TIME: Kind = Kind {
-    expected: "a time of whole picoseconds with its unit, such as \"1us\" or \"500 ns\"",
+    expected: "a time in whole picoseconds with a unit, such as \"1us\" or \"500 ns\"",
     units: &amount::TIME,
     bare: false,
 };
@@ -28,13 +28,13 @@ const BYTES: Kind = Kind {
 };
 
 const BANDWIDTH: Kind = Kind {
-    expected: "bytes a second, such as 4.5e10 or \"45 GB/s\", at least 1000",
+    expected: "bytes per second, such as 4.5e10 or \"45 GB/s\", at least 1000",
     units: &[("B/s", 1), ("kB/s", 1_000), ("MB/s", 1_000_000), ("GB/s", 1_000_000_000), ("TB/s", 1_000_000_000_000)],
     bare: true,
 };
 
 const FLOPS: Kind = Kind {
-    expected: "operations a second, such as 1.97e14 or \"197 TFLOP/s\", at least 1000",
+    expected: "operations per second, such as 1.97e14 or \"197 TFLOP/s\", at least 1000",
     units: &[
         ("FLOP/s", 1),
         ("GFLOP/s", 1_000_000_000),
@@ -48,7 +48,7 @@ const FLOPS: Kind = Kind {
     bare: true,
 };
 
-/// Picoseconds.
+/// Parses picoseconds.
 pub(super) fn time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
     deserializer.deserialize_any(TIME)
 }
@@ -57,25 +57,25 @@ pub(super) fn bytes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Bytes,
     deserializer.deserialize_any(BYTES).map(Bytes)
 }
 
-/// Bytes of a field that may be left out.
+/// Parses optional bytes.
 pub(super) fn some_bytes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Bytes>, D::Error> {
     bytes(deserializer).map(Some)
 }
 
-/// Bytes a second.
+/// Parses bytes per second.
 pub(super) fn bandwidth<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Rate, D::Error> {
     rate(deserializer.deserialize_any(BANDWIDTH)?)
 }
 
-/// Operations a second.
+/// Parses operations per second.
 pub(super) fn flops<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Rate, D::Error> {
     rate(deserializer.deserialize_any(FLOPS)?)
 }
 
-/// Below a thousand a second a byte would take so many ticks that large sizes could not be timed.
+/// Below a thousand per second a byte would take too many ticks for large sizes.
 fn rate<E: Error>(per_second: u64) -> Result<Rate, E> {
     let rate = Rate::new(per_second).filter(|_| per_second >= 1_000);
-    rate.ok_or_else(|| E::custom(format!("a rate of {per_second} a second is below 1000")))
+    rate.ok_or_else(|| E::custom(format!("the rate {per_second} per second is below 1000")))
 }
 
 impl Visitor<'_> for Kind {
@@ -97,7 +97,7 @@ impl Visitor<'_> for Kind {
         self.visit_str(&number.to_string())
     }
 
-    /// The shortest decimal that reads back as this float is what stands in the file.
+    /// Formats the shortest decimal that parses to this float.
     fn visit_f64<E: Error>(self, number: f64) -> Result<u64, E> {
         self.visit_str(&number.to_string())
     }

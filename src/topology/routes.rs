@@ -1,4 +1,4 @@
-//! Which links a message takes.
+//! Routes of messages over links.
 
 use super::{SwitchKind, Topology};
 use crate::mesh::{AxisId, DeviceId, Mesh, Wiring};
@@ -6,64 +6,64 @@ use crate::route::{Route, Sources};
 use std::fmt;
 use thiserror::Error;
 
-/// A link, as an index into a list with an entry for each of [`Topology::link_count`].
+/// A link, as an index below [`Topology::link_count`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LinkId(u32);
 
 impl LinkId {
-    /// The link at a place of such a list; links are counted in 32 bits when the topology is made.
+    /// The link with an index; links are numbered with 32 bits.
     pub(crate) fn at(index: usize) -> LinkId {
         LinkId(u32::try_from(index).expect("links are counted when the topology is made"))
     }
 
-    /// As an index.
+    /// The link as an index.
     pub fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// Which link of a device along an axis.
+/// A link of a device along an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LinkSide {
     /// To the next higher coordinate; on a ring also from the last to the first.
     Up,
     /// To the next lower coordinate; on a ring also from the first to the last.
     Down,
-    /// The port from the device into the switch.
+    /// The output port into the switch.
     Out,
-    /// The port from the switch into the device.
+    /// The input port from the switch.
     In,
 }
 
-/// A link, taken apart.
+/// The parts of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Link {
-    /// The axis of [`Topology::machine`] that it belongs to.
+    /// Its axis of [`Topology::machine`].
     pub axis: AxisId,
-    /// Which link of the device.
+    /// The side of the device.
     pub side: LinkSide,
-    /// The device that sends into it, or for a port in the one that receives from it.
+    /// The sending device, or for an input port the receiving one.
     pub device: DeviceId,
 }
 
-/// One hop of a message: what it occupies at once, and where it is then.
+/// One hop of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hop {
-    /// The axis of [`Topology::machine`] along which it goes.
+    /// The axis of [`Topology::machine`] of the hop.
     pub axis: AxisId,
-    /// The link, or the port out on a switch; on the second hop through a switch that stores, the port in.
+    /// The link, or the output port of a switch; on the second hop through a store-and-forward switch, the input port.
     pub link: LinkId,
-    /// The port in that is busy at the same time, on a switch that cuts through.
+    /// The input port that is busy at the same time, on a cut-through switch.
     pub port_in: Option<LinkId>,
-    /// The device it reaches; none while it is stored in a switch.
+    /// The device that is reached; `None` while the message is stored in a switch.
     pub to: Option<DeviceId>,
 }
 
-/// A way that does not exist.
+/// A route that does not exist.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum RouteError {
-    /// Hops are along one axis.
-    #[error("{from} and {to} differ in more than one coordinate, so no number of hops along one axis joins them")]
+    /// The devices differ along several axes.
+    #[error("{from} and {to} differ in more than one coordinate and need hops along several axes")]
     NotOneAxis {
         /// The source.
         from: DeviceId,
@@ -77,32 +77,32 @@ pub enum RouteError {
         from: DeviceId,
         /// The destination.
         to: DeviceId,
-        /// Towards higher coordinates if positive.
+        /// Hops, towards higher coordinates if positive.
         hops: i64,
         /// The name of the axis.
         axis: String,
     },
-    /// All ways need links that are down.
-    #[error("the links that are down leave no way from {from} to {to}")]
+    /// All routes need failed links.
+    #[error("failed links disconnect {from} from {to}")]
     NoWay {
         /// The source.
         from: DeviceId,
         /// The destination.
         to: DeviceId,
     },
-    /// The hops need a link that is not there.
-    #[error("{hops} hops from {from} pass an end of `{axis}`, which is a line")]
+    /// The hops need a link that does not exist.
+    #[error("{hops} hops from {from} pass the end of line `{axis}`")]
     OffTheEnd {
         /// The source.
         from: DeviceId,
-        /// Towards higher coordinates if positive.
+        /// Hops, towards higher coordinates if positive.
         hops: i64,
         /// The name of the axis.
         axis: String,
     },
 }
 
-/// What is left of the way along one axis: so many hops through the same side of each device.
+/// The rest of the route along one axis: hops through the same side of each device.
 #[derive(Clone, Copy, Debug)]
 struct Leg {
     axis: AxisId,
@@ -110,20 +110,20 @@ struct Leg {
     hops: u32,
 }
 
-/// A message on its way, hop by hop.
+/// A message in flight, hop by hop.
 #[derive(Clone, Debug)]
 pub struct Walk {
     at: DeviceId,
     destination: DeviceId,
     leg: Option<Leg>,
-    /// The rest of the way around links that are down.
+    /// The rest of a detour.
     detour: Option<std::vec::IntoIter<Hop>>,
-    /// The port in that it still has to pass, of the device it is at then: it is stored in the switch.
+    /// The input port still to pass, for a message stored in a switch.
     stored: Option<Link>,
 }
 
 impl Topology {
-    /// How many links there are; links that a line or an axis of one device lacks are counted and never used.
+    /// Number of links, including unused indices of lines and axes of size 1.
     pub fn link_count(&self) -> usize {
         2 * self.axes.len() * self.machine.device_count()
     }
@@ -139,7 +139,7 @@ impl Topology {
         LinkId(u32::try_from(index).expect("links are counted when the topology is made"))
     }
 
-    /// Where a link is counted: at the first axis of those that share it, and at the first device.
+    /// The link under which a shared link is counted: at the first axis and the first device.
     fn holder(&self, link: Link) -> (AxisId, DeviceId) {
         let links = self.axes[link.axis.index()];
         if !links.per_node {
@@ -148,17 +148,17 @@ impl Topology {
         (links.port, self.node_of(link.device))
     }
 
-    /// Whether the devices of a node share the links along an axis of the machine.
+    /// Whether the devices of a node share the links along a machine axis.
     pub fn is_shared(&self, axis: AxisId) -> bool {
         self.axes[axis.index()].per_node
     }
 
-    /// The first device of the node of a device.
+    /// The first device of a device's node.
     pub fn node_of(&self, device: DeviceId) -> DeviceId {
         self.inside().fold(device, |device, axis| self.machine.with_coordinate(device, axis, 0))
     }
 
-    /// The first of the devices that are on the same switch as a port.
+    /// The first device on the switch of a port.
     pub fn switch_of(&self, port: Link) -> DeviceId {
         let holder = self.axes[port.axis.index()].port;
         let first =
@@ -166,7 +166,7 @@ impl Topology {
         if self.is_shared(port.axis) { self.node_of(first) } else { first }
     }
 
-    /// The link of an index.
+    /// The link with an index.
     pub fn link(&self, id: LinkId) -> Link {
         let devices = self.machine.device_count();
         let (row, device) = (id.index() / devices, id.index() % devices);
@@ -180,7 +180,7 @@ impl Topology {
         Link { axis, side, device: DeviceId(u32::try_from(device).expect("a device of the mesh")) }
     }
 
-    /// All links that exist, in the order of their indices.
+    /// All existing links, in order.
     pub fn all_links(&self) -> impl Iterator<Item = LinkId> + '_ {
         let exists = |id: &LinkId| {
             let link = self.link(*id);
@@ -196,7 +196,7 @@ impl Topology {
         self.machine.axis_ids().filter(move |other| self.axes[other.index()].port == axis)
     }
 
-    /// Whether the wiring has such a link, be it down: a line has none past its ends, and one device alone none at all.
+    /// Whether the wiring has such a link, working or not.
     pub fn exists(&self, link: Link) -> bool {
         let size = self.machine.axis(link.axis).size;
         let coordinate = self.machine.coordinate(link.device, link.axis);
@@ -210,7 +210,7 @@ impl Topology {
         }
     }
 
-    /// For people: `X: (0,1)->(1,1)`, or `X: port out of (0,1)`.
+    /// Formats a link: `X: (0,1)->(1,1)`, or `X: port out of (0,1)`.
     pub fn show_link(&self, id: LinkId) -> LinkName<'_> {
         LinkName { mesh: &self.machine, link: self.link(id) }
     }
@@ -218,7 +218,7 @@ impl Topology {
     /// The hops of a message, none from a device to itself. [`Route::Hops`] counts links here.
     ///
     /// # Errors
-    /// If there is no such way: the hops pass the end of a line, end elsewhere, or are not along one axis.
+    /// If the route does not exist: the hops pass the end of a line, end elsewhere, or use several axes.
     pub fn route(&self, source: DeviceId, destination: DeviceId, route: Route) -> Result<Vec<Hop>, RouteError> {
         let mut walk = self.start(source, destination, route)?;
         let mut hops = Vec::new();
@@ -228,7 +228,7 @@ impl Topology {
         Ok(hops)
     }
 
-    /// The route of a shuffle, which counts ranks, with its hops counted in links of the machine.
+    /// The route of a shuffle, converted from ranks to links of the machine.
     pub fn in_links(&self, sources: &Sources, route: Route) -> Route {
         let last = match sources {
             Sources::Shift { axes, .. } => axes.last(),
@@ -243,7 +243,7 @@ impl Topology {
         }
     }
 
-    /// A message about to leave; [`Topology::step`] takes it along.
+    /// A message before its first hop; [`Topology::step`] advances it.
     ///
     /// # Errors
     /// As [`Topology::route`].
@@ -261,12 +261,12 @@ impl Topology {
         Ok(walk)
     }
 
-    /// Whether some link of the way is down.
+    /// Whether the route uses a failed link.
     fn meets_down(&self, mut walk: Walk) -> bool {
         std::iter::from_fn(|| self.step(&mut walk)).any(|hop| self.rate(hop.link).is_none())
     }
 
-    /// The next hop of a message, none where it has arrived.
+    /// The next hop of a message; `None` once it has arrived.
     pub fn step(&self, walk: &mut Walk) -> Option<Hop> {
         if let Some(detour) = &mut walk.detour {
             return detour.next();
@@ -294,7 +294,7 @@ impl Topology {
         Some(Hop { axis: leg.axis, link, port_in, to })
     }
 
-    /// The device at the other end of the next hop; a switch goes to the destination's coordinates on all its axes.
+    /// The device after the next hop; a switch leads to the destination's coordinates on all its axes.
     fn neighbour(&self, at: DeviceId, destination: DeviceId, leg: Leg) -> DeviceId {
         let size = self.machine.axis(leg.axis).size;
         let coordinate = self.machine.coordinate(at, leg.axis);
@@ -313,7 +313,7 @@ impl Topology {
         self.machine.with_coordinate(at, leg.axis, next)
     }
 
-    /// The way along the first axis on which two devices differ.
+    /// The route along the first axis on which two devices differ.
     fn shortest_leg(&self, at: DeviceId, destination: DeviceId) -> Option<Leg> {
         let (axis, here, there) = self.machine.axis_ids().find_map(|axis| {
             let (here, there) = (self.machine.coordinate(at, axis), self.machine.coordinate(destination, axis));
@@ -331,7 +331,7 @@ impl Topology {
         Some(Leg { axis, side, hops })
     }
 
-    /// The way of so many hops along the axis on which two devices differ.
+    /// A route with a number of hops along the axis on which two devices differ.
     fn hops_leg(&self, from: DeviceId, to: DeviceId, hops: i64) -> Result<Leg, RouteError> {
         let differs = |axis: &AxisId| self.machine.coordinate(from, *axis) != self.machine.coordinate(to, *axis);
         let mut axes = self.machine.axis_ids().filter(differs);
@@ -365,7 +365,7 @@ impl Topology {
     }
 }
 
-/// A link with the mesh that it needs to be shown.
+/// A link with its mesh, for display.
 #[derive(Clone, Copy, Debug)]
 pub struct LinkName<'a> {
     mesh: &'a Mesh,

@@ -27,14 +27,14 @@ const play = async (page) => {
     const name = await page.$eval("#collective", (select) => select.selectedOptions[0].textContent);
     const begin = await holdings(page);
     let events = 0;
-    while (!(await page.textContent("#player .status")).includes("This is the end.") && events < 500) {
-      await press(page, "one event on");
+    while (!(await page.textContent("#player .status")).includes("Done.") && events < 500) {
+      await press(page, "next event");
       events += 1;
     }
     const end = await holdings(page);
-    await press(page, "to the start");
+    await press(page, "first event");
     const again = await holdings(page);
-    await press(page, "to the end");
+    await press(page, "last event");
     collectives.push({ name, begin, again, end, jumped: await holdings(page), events });
   }
   return collectives;
@@ -47,10 +47,10 @@ const hurry = async (path, errors) => {
   await page.goto(`file://${path}`);
   await page.waitForSelector("section:last-of-type");
   const status = () => page.textContent("#player .status");
-  const ends = (text) => text.includes("This is the end.");
+  const ends = (text) => text.includes("Done.");
   let clicks = 0;
   for (; !ends(await status()) && clicks < 200; clicks += 1) {
-    await press(page, "one event on");
+    await press(page, "next event");
     await page.waitForTimeout(clicks % 3 === 0 ? 0 : 25);
     // The last ones have to land.
     if (clicks % 20 === 19) await page.waitForTimeout(900);
@@ -76,14 +76,14 @@ const zoom = async (page) => {
   views.key = await view();
   await page.keyboard.press("+");
   views.plus = await view();
-  await click(page, "show all of it");
+  await click(page, "show all");
   await canvas.hover();
   await page.keyboard.down("Control");
   await page.mouse.wheel(0, -300);
   await page.keyboard.up("Control");
   await page.waitForTimeout(100);
   views.wheel = await view();
-  await click(page, "show all of it");
+  await click(page, "show all");
   // Something is painted.
   views.colors = await canvas.evaluate((canvas) => {
     const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
@@ -106,14 +106,45 @@ const byKeyboard = async (page) => {
   await page.evaluate(() => document.activeElement.blur());
   for (let presses = 0; presses < 400; presses += 1) {
     await page.keyboard.press("Tab");
-    if ((await page.evaluate(() => document.activeElement.getAttribute("aria-label"))) === "one event on") break;
+    if ((await page.evaluate(() => document.activeElement.getAttribute("aria-label"))) === "next event") break;
   }
   await page.keyboard.press("Enter");
   return page.textContent("#player .status");
 };
 
+// Each device on the mesh: what it holds, and where in its frame that is drawn.
+const onMesh = (page) => page.$$eval("#layouts svg[role=img]", (all) => all.filter((picture) => picture.querySelector("[data-place]")).map((picture) =>
+  [...picture.querySelectorAll("g")].map((device) => {
+    const [frame, block] = [device.querySelector(".device").getBBox(), device.querySelector("[data-place]").getBBox()];
+    const where = [block.x - frame.x, block.y - frame.y, block.width, block.height].map((number) => number.toFixed(1)).join(" ");
+    return [device.querySelector("title").textContent.replace(/^.* holds /, ""), where];
+  })));
+
+// As it is printed by who has chosen dark: its colours, and whether anything is wider than the paper.
+const printed = async (path, errors) => {
+  const page = await browser.newPage({ viewport: { width: 720, height: 1000 }, colorScheme: "dark" });
+  page.on("pageerror", (error) => errors.push(error.message));
+  await page.goto(`file://${path}`);
+  await page.waitForSelector("section:last-of-type");
+  const themes = () => page.evaluate(() => document.documentElement.dataset.theme);
+  const before = await themes();
+  await page.evaluate(() => window.dispatchEvent(new Event("beforeprint")));
+  const during = await themes();
+  await page.evaluate(() => window.dispatchEvent(new Event("afterprint")));
+  const after = await themes();
+  await page.emulateMedia({ media: "print", colorScheme: "dark" });
+  const seen = await page.evaluate(() => {
+    const style = getComputedStyle(document.body);
+    const cut = [...document.querySelectorAll("main *")].filter((node) => !node.closest("svg, summary, .skip") && node.getBoundingClientRect().right > window.innerWidth + 1);
+    const wide = [...document.querySelectorAll("main svg[role=img]")].filter((picture) => picture.getBoundingClientRect().right > window.innerWidth + 1);
+    return { paper: style.backgroundColor, ink: style.color, width: document.documentElement.scrollWidth, cut: [...cut, ...wide].slice(0, 5).map((node) => node.outerHTML.slice(0, 120)) };
+  });
+  await page.close();
+  return { ...seen, themes: [before, during, after] };
+};
+
 // Pages of which a picture is taken, section by section.
-const SHOWN = ["megatron_mlp", "machines_two_levels", "odd", "seventy", "large", "wrong"];
+const SHOWN = ["megatron_mlp", "machines_two_levels", "experts", "heads", "odd", "seventy", "large", "wrong"];
 
 const seen = [];
 for (const path of pages) {
@@ -157,11 +188,20 @@ for (const path of pages) {
       one.pictures = await page.locator("svg[role=img]").count();
       one.blocks = await page.$$eval("#layouts svg[role=img]", (all) => all.map((picture) => [picture.getAttribute("aria-label"), [...picture.querySelectorAll("title")].map((title) => title.textContent)]));
       await page.screenshot({ path: `${shots}/${name}-unfolded.png`, fullPage: false });
-      await click(page, "Dark or light");
-      one.theme = await page.evaluate(() => document.documentElement.dataset.theme);
+      one.onMesh = await onMesh(page);
+      one.drawn = await page.$$eval("#player [data-device]", (all) => all.map((device) => { const { width, height } = device.querySelector(".device").getBBox(); return [width, height]; }));
+      one.named = await page.$$eval('#timeline [aria-label="steps"] .swatch', (all) => all.map((swatch) => swatch.style.background));
+      one.figures = await page.$$eval("#summary .figures dt", (all) => all.map((term) => term.textContent));
+      one.theme = [];
+      for (let clicks = 0; clicks < 2; clicks += 1) {
+        const toggle = page.getByRole("button", { name: "Dark theme", exact: true });
+        one.theme.push([await page.evaluate(() => document.documentElement.dataset.theme), await toggle.getAttribute("aria-pressed")]);
+        await toggle.click();
+      }
     }
     await page.close();
   }
+  one.printed = await printed(path, one.errors);
   seen.push(one);
 }
 await browser.close();

@@ -1,4 +1,4 @@
-//! Every method that has a closed form takes exactly its time on the clock, on up to 17 devices.
+//! Every method with a closed form takes exactly its time in the simulator, on up to 17 devices.
 
 use crate::common::timed::Case;
 use shardc::collective::CollectiveKind;
@@ -8,7 +8,7 @@ use shardc::units::Time;
 
 const SHARDS: [u64; 2] = [64, 1_000_000];
 
-/// Gathers and scatters; both take the same.
+/// Gathers and scatters, which take the same time.
 fn both(method: Method, wiring: Wiring, n: u32, check: impl Fn(Case)) {
     for kind in [CollectiveKind::AllGather, CollectiveKind::ReduceScatter] {
         for shard in SHARDS {
@@ -17,7 +17,7 @@ fn both(method: Method, wiring: Wiring, n: u32, check: impl Fn(Case)) {
     }
 }
 
-/// In round k every message goes 2^k links, or the rest of the way round, with as many blocks.
+/// In round k every message travels 2^k links, or the rest of the ring, with as many blocks.
 #[test]
 fn bruck() {
     for n in 3..=17 {
@@ -32,7 +32,7 @@ fn bruck() {
     }
 }
 
-/// (N² - 1) / 3 shards over the busiest link if the farthest goes last, N log2(N) / 2 if it goes first.
+/// (N² - 1) / 3 shards over the busiest link if the farthest are sent last, N log2(N) / 2 if they are sent first.
 #[test]
 fn recursive_doubling_and_halving() {
     for n in [4, 8, 16, 32] {
@@ -96,7 +96,7 @@ fn chains() {
     }
 }
 
-/// With many chunks a binary tree takes 3 V/w over a switch, and two take 2 V/w: no device is in the middle of both.
+/// With many chunks, a binary tree takes 3 V/w over a switch, and two take 2 V/w: no device is an inner node of both.
 #[test]
 fn trees() {
     for n in 3..=17u32 {
@@ -108,7 +108,7 @@ fn trees() {
     }
 }
 
-/// ⌊N/2⌋ hops, and N²/8 blocks over each link, (N² - 1)/8 where N is odd: N blocks are a shard.
+/// ⌊N/2⌋ hops, and N²/8 blocks over each link, (N² - 1)/8 if N is odd; N blocks are a shard.
 #[test]
 fn bundles() {
     for n in 4..=17u64 {
@@ -122,7 +122,7 @@ fn bundles() {
     }
 }
 
-/// N - 1 hops along a line, with N - 1, N - 2, .. blocks: (N - 1)/2 shards.
+/// N - 1 hops along a line with N - 1, N - 2, .. blocks: (N - 1)/2 shards.
 #[test]
 fn bundles_on_lines() {
     for n in 3..=17u64 {
@@ -135,8 +135,8 @@ fn bundles_on_lines() {
     }
 }
 
-/// In round k the blocks whose way has bit k. Where no block has both of the two highest bits, the last round need not
-/// wait for what the one before brings.
+/// In round k, the blocks whose distance has bit k. If no block has both of the two highest bits, the last round does
+/// not wait for the previous one.
 #[test]
 fn exchanges_in_rounds() {
     for n in 4..=17u64 {
@@ -152,8 +152,8 @@ fn exchanges_in_rounds() {
     }
 }
 
-/// N²/8 blocks over each link. As only every other device has something for its antipode this way, links wait for N/4
-/// blocks in all, unlike with halves.
+/// N²/8 blocks over each link. Only every other device sends to its antipode in this direction, so links wait for N/4
+/// blocks in total, unlike with halves.
 #[test]
 fn exchanges_by_parity() {
     for n in (4..=32u64).step_by(4) {
@@ -167,7 +167,7 @@ fn exchanges_by_parity() {
     }
 }
 
-/// Straight to everybody: ⌊N/2⌋(⌊N/2⌋ + 1) / 2 shards over each link up.
+/// Direct messages to all devices: ⌊N/2⌋(⌊N/2⌋ + 1) / 2 shards over each link up.
 #[test]
 fn broadcast_gathers() {
     for n in 3..=17 {
@@ -177,7 +177,7 @@ fn broadcast_gathers() {
     }
 }
 
-/// Broadcasts: c chunks follow each other, N - 1 or ⌊N/2⌋ hops far; two halves both ways round take half the time.
+/// Broadcasts: c chunks in a pipeline over N - 1 or ⌊N/2⌋ hops; two halves in opposite directions take half the time.
 #[test]
 fn broadcasts_follow_each_other() {
     let kind = CollectiveKind::Broadcast;
@@ -185,7 +185,7 @@ fn broadcasts_follow_each_other() {
         for shard in [4096, 1 << 20] {
             let case = |method, wiring| Case::new(kind, method, wiring, n, shard, chunks);
             let (hops, parts) = (u64::from(n) - 1, u64::from(n) * 2);
-            // The last chunk leaves after all before it, and goes as far as the first.
+            // The last chunk leaves after all others, and travels as far as the first.
             let follows = |case: &Case, hops: u64, part: u64| {
                 let chunk =
                     Time::from_ticks(case.bandwidth.ticks() * u128::from(parts) / u128::from(2 * part * chunks));
@@ -207,7 +207,7 @@ fn broadcasts_follow_each_other() {
     }
 }
 
-/// What a method of gathers takes: so many hops, and so many half shards over a link.
+/// The closed form of a gather: its number of hops, and of half shards over a link.
 fn flow(method: Method, n: u64) -> Option<(Wiring, u64, u64)> {
     Some(match method {
         Method::ClockwiseRing | Method::AnticlockwiseRing => (Wiring::Ring, n - 1, 2 * (n - 1)),
@@ -220,8 +220,9 @@ fn flow(method: Method, n: u64) -> Option<(Wiring, u64, u64)> {
     })
 }
 
-/// (N-1)(a + s/w) one way round and on a line, (N-1)(a + s/2w) by halves, ⌊N/2⌋(a + s/w) until they meet, and with the
-/// antipode's shard in halves ⌊N/2⌋a + (N-1) s/2w; a + (N-1) s/w over a switch. An AllReduce takes both ways.
+/// (N-1)(a + s/w) in one direction and on a line, (N-1)(a + s/2w) by halves, ⌊N/2⌋(a + s/w) meeting in the middle,
+/// and ⌊N/2⌋a + (N-1) s/2w with the antipode's shard in halves; a + (N-1) s/w over a switch. An AllReduce takes twice
+/// as long.
 #[test]
 fn gathers_scatters_and_both() {
     let mut tried = 0;
@@ -242,7 +243,7 @@ fn gathers_scatters_and_both() {
     assert_eq!(tried, 6 * (15 * 6 + 7));
 }
 
-/// Over a switch each slice goes straight to its owner: a + (N-1) s/w; whole values: a + (N-1) V/w.
+/// Over a switch, each slice is sent directly to its owner: a + (N-1) s/w; whole values: a + (N-1) V/w.
 #[test]
 fn shuffles_over_a_switch() {
     for (n, shard) in (3..=17).flat_map(|n| SHARDS.map(|shard| (n, shard))) {
@@ -254,12 +255,12 @@ fn shuffles_over_a_switch() {
     }
 }
 
-/// Large exchanges: the blocks over the busiest link, N²/8 of them around a ring, (N²-1)/8 if N is odd, ⌊N/2⌋⌈N/2⌉ over
-/// the middle of a line, N-1 through a port.
+/// Large exchanges: the blocks over the busiest link are N²/8 on a ring, (N²-1)/8 if N is odd, ⌊N/2⌋⌈N/2⌉ over the
+/// middle of a line, N-1 through a port.
 ///
-/// Link by link one hop is left, and on a line two: there the last block of the farthest device must not be the last
-/// over the middle. In messages that others pass on all hops of one come before the next one in the list, so that
-/// links wait for all but one hop of each: h(h-1)/2 + 1 with h = ⌊N/2⌋.
+/// Link by link, one hop latency is visible, on a line two: there the last block of the farthest device must not be
+/// the last over the middle. With messages that are forwarded, all hops of a message precede the next message in the
+/// list, so links wait for all but one hop of each: h(h-1)/2 + 1 with h = ⌊N/2⌋.
 #[test]
 fn exchanges_of_large_arrays() {
     for n in 4..=17u64 {

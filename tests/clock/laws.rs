@@ -1,4 +1,4 @@
-//! Laws that hold for every collective on every wiring: no schedule beats its bound, and some reach it.
+//! Laws for every collective on every wiring: no schedule is faster than its bound, and some reach it.
 
 use crate::common::{compile, first_collective, programs};
 use itertools::iproduct;
@@ -9,7 +9,7 @@ use shardc::sim::clock;
 use shardc::topology::Hardware;
 use std::collections::BTreeMap;
 
-/// A collective by hand on one axis; `V` bytes in full form on each device.
+/// A collective along one axis, written by hand, with `V` bytes in full form on each device.
 fn statement(kind: &str) -> (&'static str, &'static str) {
     match kind {
         "AllGather" => ("A: i8[I_X, J]", "AllGather_X(A[I_X, J]) -> B[I, J]"),
@@ -21,7 +21,7 @@ fn statement(kind: &str) -> (&'static str, &'static str) {
 
 const KINDS: [&str; 4] = ["AllGather", "ReduceScatter", "AllReduce", "AllToAll"];
 
-/// Simulated time over bound, for `rows` of 64·n bytes.
+/// Simulated time over bound, for `rows` rows of 64·n bytes.
 fn ratio(kind: &str, wiring: &str, n: u64, rows: u64) -> f64 {
     let (input, line) = statement(kind);
     let (i, j) = (rows * n, 64 * n);
@@ -33,7 +33,8 @@ fn ratio(kind: &str, wiring: &str, n: u64, rows: u64) -> f64 {
     timing.makespan.ratio(bound)
 }
 
-/// Large arrays: everything reaches the bound on rings and switches of any length, gathers and scatters on lines too.
+/// Large arrays: all collectives reach the bound on rings and switches of any length, gathers and scatters on lines
+/// too.
 #[test]
 #[expect(clippy::print_stdout, reason = "the ratios are worth reading")]
 fn no_collective_beats_its_bound_and_rings_reach_it() {
@@ -52,7 +53,7 @@ fn no_collective_beats_its_bound_and_rings_reach_it() {
     }
     for ((wiring, kind), ratio) in &worst {
         let most = match (*wiring, *kind) {
-            // A chain takes some hops more than its chunks.
+            // A chain takes a few hops in addition to its chunks.
             ("line", "AllReduce") => 1.05,
             _ => 1.000_001,
         };
@@ -60,7 +61,7 @@ fn no_collective_beats_its_bound_and_rings_reach_it() {
     }
 }
 
-/// A collective over all axes of a mesh, of `V` bytes in full form on each device.
+/// A collective over all axes of a mesh, with `V` bytes in full form on each device.
 fn ratio_over_several(kind: &str, mesh: &str, rows: u64) -> f64 {
     let axes: String = mesh.split(", ").map(|axis| &axis[..1]).collect();
     let (input, line) = match kind {
@@ -84,7 +85,7 @@ fn ratio_over_several(kind: &str, mesh: &str, rows: u64) -> f64 {
     timing.makespan.ratio(bound)
 }
 
-/// Over several axes at once all links are equally busy, also where the axes are not alike, wired as rings or lines.
+/// Over several axes at once, all links are equally busy, even if axes differ, on rings and lines.
 #[test]
 #[expect(clippy::print_stdout, reason = "the ratios are worth reading")]
 fn collectives_over_several_axes_reach_their_bound() {
@@ -102,14 +103,14 @@ fn collectives_over_several_axes_reach_their_bound() {
         for kind in KINDS {
             let ratio = ratio_over_several(kind, mesh, rows);
             println!("{mesh:<32} {kind:<14} {ratio:.4} of the bound");
-            // A scatter and a gather leave the inner links of a line idle in turns.
+            // A scatter followed by a gather leaves the inner links of a line idle in turn.
             let most = if kind == "AllReduce" && mesh.contains("line") { 1.51 } else { 1.01 };
             assert!(ratio < most, "{kind} on {mesh}: {ratio}");
         }
     }
 }
 
-/// Small arrays are bound by hops.
+/// Small arrays are latency-bound.
 #[test]
 fn no_small_collective_beats_its_bound() {
     for wiring in ["ring", "line", "switch"] {
@@ -121,7 +122,7 @@ fn no_small_collective_beats_its_bound() {
     }
 }
 
-/// What one device sends, another receives: the bytes over all links of a collective are those of its messages.
+/// Every byte sent is received: the bytes over all links of a collective are those of its messages.
 #[test]
 fn link_bytes_are_what_the_plan_counts_on_a_switch() {
     for kind in KINDS {
@@ -131,13 +132,13 @@ fn link_bytes_are_what_the_plan_counts_on_a_switch() {
         let timing = clock::run(&compiled.schedule, &compiled.topology).expect("a time");
         let received = compiled.plan.step(first_collective(&compiled)).usage.received().0;
         let devices = compiled.topology.mesh.device_count() as u64;
-        // Every message leaves through one port and comes in through another.
+        // Every message leaves through one port and enters through another.
         let over_links: u64 = timing.links.iter().map(|link| link.bytes.0).sum();
         assert_eq!(over_links, 2 * received * devices, "{kind}");
     }
 }
 
-/// On a machine with engines as well nothing beats its bound, and no engine is busy for longer than the run.
+/// With engines, no collective is faster than its bound, and no engine is busy for longer than the run.
 #[test]
 fn engines_keep_to_the_bounds() {
     let options = Options { hardware: Hardware::named("furiosa"), ..Options::default() };
@@ -148,7 +149,7 @@ fn engines_keep_to_the_bounds() {
             format!("mesh {{X: {n} {wiring}}}\ndims {{I: {}, J: {}}}\n{input}\n{line}", 512 * n, 64 * n)
         })
         .collect();
-    // Over one of two axes, with copies along the other one, and over both.
+    // Over one of two axes, with replicas along the other one, and over both.
     for (kind, y) in iproduct!(KINDS, ["2", "4 ring", "3 switch"]) {
         let (input, line) = statement(kind);
         let both = |text: &str| text.replace("_X", "_XY").replace("{X,", "{XY,");

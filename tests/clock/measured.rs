@@ -1,5 +1,6 @@
-//! Plans against what was measured: `tests/measured`, from the package aiconfigurator-core 0.12.0 (NVIDIA Corporation,
-//! Apache-2.0). Collectives are programs of one statement that are planned, proven and timed; products are single kernels.
+//! Compares plans with measurements: `tests/measured`, from the package aiconfigurator-core 0.12.0 (NVIDIA
+//! Corporation, Apache-2.0). Collectives are programs of one statement that are planned, proven and timed; products
+//! are single kernels.
 //!
 //! `SHARDC_MACHINES=write cargo test --test clock measured` writes the tables of `docs/machines.md`.
 
@@ -13,7 +14,7 @@ use shardc::topology::Hardware;
 use shardc::units::TimeScale;
 use std::collections::BTreeMap;
 
-/// Profiles, and what they are called in the tables.
+/// Profiles, and their names in the tables.
 const MACHINES: [(&str, &str); 9] = [
     ("a100", "a100_sxm"),
     ("h100", "h100_sxm"),
@@ -36,14 +37,14 @@ fn only(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
     pairs.iter().map(|(column, value)| ((*column).to_owned(), (*value).to_owned())).collect()
 }
 
-/// The measurements of a system, with the type of each.
+/// The measurements of a system, with the dtype of each.
 fn collectives(system: &str) -> Vec<(&'static str, Collective)> {
     let of = |dtype| table::collectives(COLLECTIVES, &only(&[("system", system), ("dtype", dtype)])).expect("a table");
     let named = |(theirs, ours): (&'static str, &'static str)| of(theirs).into_iter().map(move |row| (ours, row));
     [("f16", "f16"), ("i8", "i8")].into_iter().flat_map(named).collect()
 }
 
-/// What the plan of a collective takes, in microseconds.
+/// Predicted time of a collective in microseconds.
 fn planned(machine: &str, dtype: &str, row: &Collective) -> f64 {
     let n = u64::from(row.devices);
     let elements = row.bytes / if dtype == "i8" { 1 } else { 2 };
@@ -70,7 +71,7 @@ fn planned(machine: &str, dtype: &str, row: &Collective) -> f64 {
     compiled.topology.scale.seconds(timing.makespan) * 1e6
 }
 
-/// The share of pairs of which the longer one is said to be the longer one. Those within 1 % count as alike.
+/// Share of pairs whose order is predicted correctly. Times within 1 % count as equal.
 fn in_order(times: &[(f64, f64)]) -> f64 {
     let pairs = times.iter().array_combinations().filter(|[(_, one), (_, other)]| (one / other).ln().abs() > 0.01);
     let (mut right, mut all) = (0u64, 0u64);
@@ -85,12 +86,12 @@ fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }
 
-/// Half of the errors, nine of ten, and the worst.
+/// Median, 90th percentile and maximum of the errors.
 fn shown(errors: &Errors) -> String {
     format!("{} / {} / {}", percent(errors.percentile(50)), percent(errors.percentile(90)), percent(errors.worst()))
 }
 
-/// The document has this between the marks of this name; where it may be written, it is.
+/// Checks that the document has this table between the markers of this name, or writes it if requested.
 fn holds(name: &str, table: &str) {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/machines.md");
     let text = std::fs::read_to_string(path).expect("docs/machines.md");
@@ -127,12 +128,13 @@ fn plans_of_collectives_take_what_was_measured() {
     table += &format!("\nOf all {}: {}.\n", all.count(), shown(&all));
     holds("collectives", &table);
     let readme = include_str!("../../README.md").split_whitespace().join(" ");
-    let told = format!("within {} and nine of ten within {}", percent(all.percentile(50)), percent(all.percentile(90)));
-    assert!(readme.contains(&told), "the README does not say `{told}`");
+    let errors = [50, 90].map(|percentile| percent(all.percentile(percentile)));
+    let errors = format!("the median error is {} and the 90th percentile {}", errors[0], errors[1]);
+    assert!(readme.contains(&errors), "the README does not say `{errors}`");
     assert!(all.percentile(50) <= 0.05 && all.percentile(90) <= 0.15, "{}", shown(&all));
 }
 
-/// The constants of a profile are those that its measurements give, or fit them as well.
+/// The constants of a profile are those fitted to its measurements, or fit them as well.
 #[test]
 fn profiles_have_constants_that_fit() {
     for (machine, system) in MACHINES {
@@ -162,7 +164,7 @@ fn products_take_what_was_measured() {
             shown(&Errors::new(of.map(|(_, (said, is))| (said / is - 1.0).abs())))
         };
         let cells = [(1, 16), (17, 128), (129, 1024), (1025, u64::MAX)].map(|(least, most)| between(least, most));
-        // All pairs of three thousand are more than need be looked at.
+        // A sample of the pairs of three thousand measurements is sufficient.
         let few: Vec<(f64, f64)> = said.iter().step_by(7).copied().collect();
         table += &format!("| `{machine}` | {} | {} |\n", cells.iter().join(" | "), percent(in_order(&few)));
         all.extend(said.iter().map(|(said, is)| (said / is - 1.0).abs()));
@@ -172,7 +174,8 @@ fn products_take_what_was_measured() {
     holds("products", &table);
 }
 
-/// Constants without a size, judged by it. Another processor may round otherwise, so the figures may differ a little.
+/// Constants fitted without a size predict that size. Figures may differ slightly between processors because of
+/// rounding.
 #[test]
 fn sizes_that_were_left_out_are_met() {
     let (mut all, mut table) = (

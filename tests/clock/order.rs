@@ -1,4 +1,4 @@
-//! `shardc time --order arrival`: links and engines that serve first come, first served.
+//! `shardc time --order arrival`: links and engines with first come, first served order.
 #![allow(missing_docs)]
 
 use crate::common::process::{fed, shardc};
@@ -18,7 +18,8 @@ fn document(order: &str, program: &str) -> Value {
 const TORUS: &str = "mesh {X: 4 ring, Y: 8 ring} on tpu_v5p\nA: bf16[4096_XY, 131072]\n\
                      AllGather_XY(A[4096_XY, 131072]) -> B[4096, 131072]\n";
 
-/// All axes of a rectangular torus at once need an order: without one the links of one axis wait for the other.
+/// On a rectangular torus, collectives over all axes need list order: without it the links of one axis wait for the
+/// other.
 #[test]
 fn a_torus_that_is_not_square_needs_an_order() {
     let [listed, arrival] = ["listed", "arrival"].map(|order| document(order, TORUS));
@@ -41,10 +42,10 @@ fn people_are_told_of_the_order() {
     assert!(!told(&[]));
 }
 
-/// What is one operation has no messages to be served.
+/// A group operation has no messages to serve separately.
 #[test]
 fn what_has_no_such_time_is_refused() {
     let kept = time(&["--order", "arrival", "--keep-allgather"], TORUS);
     let text = String::from_utf8_lossy(&kept.stderr);
-    assert!(!kept.status.success() && text.contains("one operation of a whole group"), "{text}");
+    assert!(!kept.status.success() && text.contains("is a group operation"), "{text}");
 }

@@ -1,5 +1,5 @@
-//! `run` on arrays from files: what is read is what is computed with, what is saved is what is right, and what does
-//! not fit is refused in words. The dense results here are computed by loops of their own.
+//! `run` with array files: the data read are those computed with, saved results are correct, and unsuitable files are
+//! refused with a message. The dense results are computed by separate loops.
 
 use shardc::arrays::{Wanted, read_npy, read_safetensors, write_npy, write_safetensors};
 use shardc::dtype::DType;
@@ -8,7 +8,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// A folder of its own for a test.
+/// A separate folder for a test.
 fn folder(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("arrays_{name}"));
     std::fs::remove_dir_all(&folder).ok();
@@ -25,13 +25,13 @@ fn err(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// Integers without a pattern that a mesh could keep by accident.
+/// Integers without a pattern that a mesh could preserve by accident.
 fn numbers(count: usize, most: i64) -> Vec<i64> {
     let mut random = fastrand::Rng::with_seed(7);
     (0..count).map(|_| random.i64(-most..=most)).collect()
 }
 
-/// `C[i, k]`, the sum over j of `A[i, j] B[j, k]`, of whole numbers.
+/// `C[i, k]`, the sum over j of `A[i, j] B[j, k]`, for integers.
 fn product(a: &[i64], b: &[i64], [i, j, k]: [usize; 3]) -> Vec<i64> {
     let element = |row: usize, column: usize| (0..j).map(|n| a[row * j + n] * b[n * k + column]).sum();
     (0..i * k).map(|place| element(place / k, place % k)).collect()
@@ -40,7 +40,7 @@ fn product(a: &[i64], b: &[i64], [i, j, k]: [usize; 3]) -> Vec<i64> {
 const SIZES: [usize; 3] = [6, 10, 3];
 
 fn program(dtype: &str) -> String {
-    // 10 does not divide by 4: the input is padded.
+    // 10 is not divisible by 4, so the input is padded.
     format!(
         "mesh {{X: 4, Y: 2}} on tpu_v5e\ndims {{I: 6, J: 10, K: 3}}\nA: {dtype}[I_Y, J_X]\nB: {dtype}[J_X, K]\n\
          C[I_Y, K] = A * B\noutput C\n"
@@ -94,7 +94,7 @@ fn a_product_of_given_arrays_is_what_a_loop_computes() {
         let mut file = File::open(folder.join("c.safetensors")).expect("saved");
         let saved = read_safetensors(&mut file, Some("result"), "C", wanted).expect("an array");
         assert_eq!(saved.to_i64s(), expected, "{dtype}");
-        // Devices along X have copies; along Y the first has the first three rows.
+        // Devices along X have replicas; along Y the first has the first three rows.
         for device in 0..8 {
             let path = folder.join(format!("shards_{dtype}/d{device}.npy"));
             let own = Wanted { dtype: out, extents: &[3, 3] };
@@ -142,23 +142,20 @@ fn what_does_not_fit_is_refused_and_nothing_is_saved() {
     )
     .expect("a file");
     let cases: &[(&[&str], &str)] = &[
-        (
-            &["--input", "A=f64.npy"],
-            "the input `A` from `f64.npy`: the program declares elements of f32, the file has `<f8`",
-        ),
-        (&["--input", "A=turned.npy"], "the program declares the shape [6, 10], the file has [10, 6]"),
-        (&["--input", "A=short.npy"], "its header promises 240 bytes of elements, 239 follow"),
-        (&["--input", "A=text.npy"], "it is no .npy file: it does not begin like one"),
-        (&["--input", "A=none.npy"], "the input `A` from `none.npy`: No such file"),
-        (&["--input", "Q=a.npy"], "there is no input `Q`; the inputs are `A`, `B`"),
-        (&["--input", "A=a.npy", "--input", "A=a.npy"], "`--input` has two files for `A`"),
-        (&["--input", "A=a.npy:key"], "`a.npy` holds one array, and none by name"),
-        (&["--input", "A=a.csv"], "`a.csv` is no `.npy` and no `.safetensors` file by its name"),
-        (&["--input", "B=w.safetensors:y"], "it has no array `y`; it has x"),
-        (&["--input", "A"], "write an array and its file"),
-        (&["--save", "Q=c.npy"], "there is no output `Q`; the outputs are `C`"),
+        (&["--input", "A=f64.npy"], "cannot read input `A` from `f64.npy`: expected elements of f32, found `<f8`"),
+        (&["--input", "A=turned.npy"], "expected shape [6, 10], found [10, 6]"),
+        (&["--input", "A=short.npy"], "expected 240 bytes of elements by the header, found 239"),
+        (&["--input", "A=text.npy"], "not a .npy file: wrong magic number"),
+        (&["--input", "A=none.npy"], "cannot read input `A` from `none.npy`: No such file"),
+        (&["--input", "Q=a.npy"], "unknown input `Q`; inputs are `A`, `B`"),
+        (&["--input", "A=a.npy", "--input", "A=a.npy"], "`--input` is given twice for `A`"),
+        (&["--input", "A=a.npy:key"], "`a.npy` holds a single unnamed array"),
+        (&["--input", "A=a.csv"], "`a.csv` has neither the extension"),
+        (&["--input", "B=w.safetensors:y"], "no array `y` in the file; arrays are x"),
+        (&["--input", "A"], "expected an array and a file"),
+        (&["--save", "Q=c.npy"], "unknown output `Q`; outputs are `C`"),
         (&["--save", "C=none/c.npy"], "cannot write `none/c.npy`"),
-        (&["--save", "C=c.safetensors:a", "--save", "C=c.safetensors:a"], "two arrays to the same place"),
+        (&["--save", "C=c.safetensors:a", "--save", "C=c.safetensors:a"], "`--save` writes two arrays to"),
     ];
     for (arguments, message) in cases {
         let output = shardc(&folder, &[&["run", "p.shard", "--save", "C=c.npy"], *arguments].concat());
@@ -171,7 +168,7 @@ fn what_does_not_fit_is_refused_and_nothing_is_saved() {
     }
 }
 
-/// What was there stays, and nothing half-written is left.
+/// The old file is kept, and no partial file is left.
 #[test]
 fn a_full_disk_leaves_the_old_file() {
     let folder = folder("full");
@@ -179,7 +176,7 @@ fn a_full_disk_leaves_the_old_file() {
     std::fs::write(folder.join("p.shard"), text).expect("a file");
     std::fs::write(folder.join("b.npy"), "old").expect("a file");
     let run = |places: &str| {
-        // Files may have 1 KiB, the array has eight.
+        // Files are limited to 1 KiB, and the array has eight.
         let script = format!("trap '' XFSZ; ulimit -f 1; exec \"$0\" run p.shard {places}");
         let mut shell = Command::new("bash");
         shell.current_dir(&folder).args(["-c", &script, env!("CARGO_BIN_EXE_shardc")]).output().expect("bash")

@@ -1,12 +1,14 @@
-//! Which files import each other in circles: only those whose place gives one type to several files, named below.
+//! Finds import cycles between files. Only cycles in which several files share one type are allowed; they are named
+//! below.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// A module by its path from the root of the crate.
+/// A module, by its path from the crate root.
 type Module = Vec<String>;
 
-/// What makes a circle: the file of one type that the others of its place give methods to, or that needs what it makes.
+/// The file at the center of each allowed cycle: it defines a type to which the other files of its folder add
+/// methods, or uses what they produce.
 const ALLOWED: [(&str, &str); 4] = [
     ("program/checker", "Checker"),
     ("recipe/tuner", "Tuner"),
@@ -14,10 +16,10 @@ const ALLOWED: [(&str, &str); 4] = [
     ("engine/mpi/session", "Session"),
 ];
 
-/// A source file: what it defines, and the paths that it names, each as the words between `::`.
+/// A source file: its definitions, and the paths that it names, each as the words between `::`.
 struct Source {
     defined: BTreeSet<String>,
-    /// Names that it takes in, with where they come from.
+    /// Imported names, with their paths.
     taken: Vec<(String, Vec<String>)>,
     /// Other paths.
     named: Vec<Vec<String>>,
@@ -31,7 +33,7 @@ fn words(path: &str) -> Vec<String> {
     path.split("::").map(|word| word.trim().to_owned()).filter(|word| !word.is_empty()).collect()
 }
 
-/// Every path of a tree of imports, with the name that it gets.
+/// Every path of an import tree, with the name that it binds.
 fn expanded(prefix: &[String], tree: &str, found: &mut Vec<(String, Vec<String>)>) {
     let Some((head, list)) = tree.split_once('{') else {
         let (path, name) = tree.split_once(" as ").unwrap_or((tree, ""));
@@ -85,7 +87,7 @@ fn read(path: &Path) -> Source {
     Source { defined, taken, named: named.collect::<BTreeSet<_>>().into_iter().collect() }
 }
 
-/// The source files by module. Imports between a module and one that contains it are not counted.
+/// The source files by module. Imports between a module and one that contains it are ignored.
 struct Files(BTreeMap<Module, Source>);
 
 impl Files {
@@ -103,7 +105,7 @@ impl Files {
         }
     }
 
-    /// From the root of the crate.
+    /// The path from the crate root.
     fn absolute(&self, module: &[String], path: &[String]) -> Option<Module> {
         let ups = path.iter().take_while(|word| *word == "super").count();
         match path.first().map(String::as_str)? {
@@ -114,7 +116,7 @@ impl Files {
         }
     }
 
-    /// The file that defines what a path names.
+    /// The file that defines the item of a path.
     fn home(&self, path: &[String], depth: usize) -> Option<Module> {
         let (module, rest) =
             (0..=path.len()).rev().find_map(|n| self.0.contains_key(&path[..n]).then(|| path.split_at(n)))?;
@@ -126,7 +128,7 @@ impl Files {
 
     fn leans_on(&self, module: &Module) -> BTreeSet<Module> {
         let source = &self.0[module];
-        // What a face hands on by a name that it does not use itself is no use of it.
+        // A re-export is not a use.
         let first =
             |path: &[String]| source.taken.iter().find(|(name, _)| *name == path[0]).map(|(_, from)| from.clone());
         let used = source.named.iter().filter_map(|path| Some([first(path)?, path[1..].to_vec()].concat()));
@@ -135,14 +137,14 @@ impl Files {
         homes.filter(|home| !home.starts_with(module) && !module.starts_with(home)).collect()
     }
 
-    /// The files that are in circles or between two, when those that are allowed to be in one are left out.
+    /// The files that are on cycles, or between two of them, when the allowed ones are left out.
     fn in_circles(&self) -> Vec<Module> {
         let is_allowed = |module: &Module| ALLOWED.iter().any(|(file, _)| *file == module.join("/"));
         let kept = self.0.keys().filter(|module| !is_allowed(module));
         let mut leans: BTreeMap<&Module, BTreeSet<Module>> =
             kept.map(|module| (module, self.leans_on(module))).collect();
         loop {
-            // A file that imports none of the files that are left is in no circle.
+            // A file that imports none of the remaining files is on no cycle.
             let left: BTreeSet<Module> = leans.keys().map(|module| (*module).clone()).collect();
             let before = leans.len();
             leans.retain(|_, on| on.iter().any(|other| left.contains(other)));
@@ -161,7 +163,7 @@ fn files_lean_on_each_other_in_circles_only_through_a_type_that_is_named() {
     let mut files = BTreeMap::new();
     Files::read(&root.join("src"), &[], &mut files);
     let files = Files(files);
-    // The reader sees imports: of names, of modules, and through a face.
+    // The parser recognizes imports of names, of modules, and through re-exports.
     let module = |path: &str| words(&path.replace('/', "::"));
     for (from, to) in [("plan/build", "plan/alternatives"), ("plan/lazy", "plan/search"), ("cli/plan", "report/why")] {
         assert!(files.leans_on(&module(from)).contains(&module(to)), "{from} leans on {to}");

@@ -1,7 +1,8 @@
-//! The command as a person or a script meets it: what it prints, and how it ends.
+//! The command line: output and exit codes.
 
 use crate::common::process::{self, fed, text};
-use std::process::Output;
+use crate::common::tools::there;
+use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
 fn shardc(arguments: &[&str], input: &[u8]) -> Output {
@@ -16,7 +17,7 @@ fn err(output: &Output) -> String {
     text(&output.stderr)
 }
 
-/// Every command refuses the input in words, with exit 1 or 2, quickly, and without a panic.
+/// Every command refuses the input with a message, with exit code 1 or 2, quickly, and without a panic.
 fn refused(what: &str, input: &[u8]) {
     for command in ["check", "plan", "compile", "run", "time", "prove"] {
         let start = Instant::now();
@@ -107,19 +108,19 @@ fn plans_are_told_as_json() {
     );
 }
 
-/// A plan is a table and its totals; what was not chosen is told when it is asked for.
+/// A plan is printed as a table with totals; alternatives are listed on request.
 #[test]
 fn alternatives_are_told_when_asked_for() {
     let file = "examples/megatron_mlp.shard";
     let (plain, all) = (out(&shardc(&["plan", file], b"")), out(&shardc(&["plan", "--alternatives", file], b"")));
-    assert!(!plain.contains("instead") && plain.contains("`--alternatives` lists what was not chosen"), "{plain}");
-    assert!(all.contains("  instead  ") && !all.contains("--alternatives"), "{all}");
+    assert!(!plain.contains("  other  ") && plain.contains("`--alternatives` lists the alternatives"), "{plain}");
+    assert!(all.contains("  other  ") && !all.contains("--alternatives"), "{all}");
     assert!(plain.lines().zip(all.lines()).take(8).all(|(one, other)| one == other), "{plain}\n{all}");
     let program = b"mesh {X: 2}\ndims {I: 4}\nA: bf16[I_X]\nB[I] = A\noutput B\n";
     assert!(!out(&shardc(&["plan", "-"], program)).contains("--alternatives"), "there is no product");
 }
 
-/// A page has what was not chosen.
+/// HTML pages contain the alternatives.
 #[test]
 fn pages_have_alternatives() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -130,7 +131,7 @@ fn pages_have_alternatives() {
     assert!(page.contains("AllGather_Y(relu(T)[B, F_Y]), AllGather_Y(Wout[F_Y, D])"));
 }
 
-/// What `hardware NAME` prints is a profile that can be given back.
+/// The output of `hardware NAME` is a profile that can be used as input.
 #[test]
 fn a_profile_can_be_written_and_used() {
     let printed = out(&shardc(&["hardware", "tpu_v5e"], b""));
@@ -144,7 +145,7 @@ fn a_profile_can_be_written_and_used() {
     std::fs::remove_file(path).expect("the file");
 }
 
-/// The cost of `time` does not grow with the sizes of arrays.
+/// The cost of `time` is independent of array sizes.
 #[test]
 fn sizes_of_real_models_take_no_longer() {
     for model in ["megatron_gpt3", "fsdp_llama70b", "attention_gpt3"] {
@@ -155,7 +156,7 @@ fn sizes_of_real_models_take_no_longer() {
     assert_eq!(output.status.code(), Some(2), "too large to compute: {}", out(&output));
 }
 
-/// `--set` gives a dim another size in every command that reads a program; sizes that rest on it follow.
+/// `--set` changes the size of a dim in every command that reads a program; sizes that depend on it follow.
 #[test]
 fn a_dim_can_be_given_another_size() {
     let source = b"mesh {X: 2*2} on tpu_v5e\ndims {D: 8, F: 4*D}\nB[D_X, F] = A[D_X, F] + A\noutput B";
@@ -166,13 +167,13 @@ fn a_dim_can_be_given_another_size() {
         assert!(err(&uneven).contains("dim `D` of size 6 is padded to 8"), "{command}: {}", err(&uneven));
         let unknown = shardc(&[command, "-", "--set", "Q=16"], source);
         assert_eq!(unknown.status.code(), Some(2), "{command}");
-        assert!(err(&unknown).contains("no dim or axis is called `Q`; the program has"), "{}", err(&unknown));
+        assert!(err(&unknown).contains("unknown dim or axis `Q`; the program has"), "{}", err(&unknown));
     }
     let schedule = out(&shardc(&["compile", "-", "--set", "D=16"], source));
     assert!(schedule.contains("16") && schedule.contains("64"), "{schedule}");
 }
 
-/// An expectation that does not hold fails `plan`, `run` and `time`, after the report; a limit comes before it.
+/// A failed expectation makes `plan`, `run` and `time` fail after the report; a limit fails before it.
 #[test]
 fn a_failed_expectation_is_exit_1() {
     let program = "mesh {X: 4} on tpu_v5e\ndims {B: 16, D: 32, F: 64}\nC[B_X, F] = A[B_X, D] * W[D_X, F]\noutput C\n";
@@ -193,7 +194,7 @@ fn a_failed_expectation_is_exit_1() {
 
 #[test]
 fn why_ranks_the_ways_of_a_product() {
-    // In any order.
+    // The order of the two options does not matter.
     let why = |arguments: &[&str]| {
         let all = [&["plan", "--costs", "book", "--why"], arguments, &["examples/book/case2.shard"]].concat();
         shardc(&all, b"")
@@ -201,17 +202,20 @@ fn why_ranks_the_ways_of_a_product() {
     let ranked = why(&["C"]);
     assert_eq!(ranked.status.code(), Some(0));
     let text = out(&ranked);
-    assert!(text.contains("why C, case 2\n  chosen    2.00 us  AllGather_X(A[I, J_X])\n"), "{text}");
-    assert!(text.contains("  instead   4.00 us  Slice_X(B[J, K]), AllReduce_X(C[I, K]{U_X})\n"), "{text}");
-    assert!(text.contains("loses by communication: 2.00 us more; AllReduce_X(C[I, K]{U_X}) takes 4.00 us"), "{text}");
+    assert!(
+        text.contains("`C`, case 2: alternatives by cost\n  chosen    2.00 us  AllGather_X(A[I, J_X])\n"),
+        "{text}"
+    );
+    assert!(text.contains("  other     4.00 us  Slice_X(B[J, K]), AllReduce_X(C[I, K]{U_X})\n"), "{text}");
+    assert!(text.contains("communication 2.00 us slower; AllReduce_X(C[I, K]{U_X}) takes 4.00 us"), "{text}");
     let asked = out(&why(&["C by reduce"]));
-    assert!(asked.contains("C by reduce: the plan takes 4.00 us, 2.00x of 2.00 us\n"), "{asked}");
-    assert!(asked.contains("  it goes Slice_X(B[J, K]), AllReduce_X(C[I, K]{U_X})\n"), "{asked}");
+    assert!(asked.contains("C by reduce: 4.00 us, 2.00x of the chosen plan (2.00 us)\n"), "{asked}");
+    assert!(asked.contains("  moves: Slice_X(B[J, K]), AllReduce_X(C[I, K]{U_X})\n"), "{asked}");
     let impossible = why(&["C gather(B)"]);
     assert_eq!(impossible.status.code(), Some(1));
     assert!(err(&impossible).contains("pin-impossible"), "{}", err(&impossible));
     for (arguments, told) in [
-        (&["Q"][..], "there are `C`"),
+        (&["Q"][..], "products are `C`"),
         (&["C by gather(Q)"], "cannot be computed `by gather(Q)`"),
         (&["C by magic"], "`by magic`"),
     ] {
@@ -224,23 +228,23 @@ fn why_ranks_the_ways_of_a_product() {
     assert_eq!(json["why"][0]["asked"]["pin"], "by reduce");
 }
 
-/// What stands in the middle of an expression is found by the name of its statement, and what a way has in common with
-/// the chosen one is not why it loses.
+/// A product inside an expression is found by the name of its statement. Moves that an alternative shares with the
+/// chosen one are not given as the reason for its rejection.
 #[test]
 fn why_finds_a_product_without_a_name() {
     let program =
         b"mesh {X: 4}\ndims {I: 64, J: 64, K: 64}\nA: bf16[I_X, J]\nB: bf16[J_X, K]\nh = relu(A * B)\noutput h\n";
     let ranked = out(&shardc(&["plan", "-", "--why", "h"], program));
-    assert!(ranked.contains("why %2, case 2"), "{ranked}");
+    assert!(ranked.contains("`(A*B)`, case 2"), "{ranked}");
     let asked = out(&shardc(&["plan", "-", "--why", "h by gather(B)"], program));
-    assert!(asked.contains("by gather(B): the plan takes"), "{asked}");
+    assert!(asked.contains("of the chosen plan"), "{asked}");
     let unknown = err(&shardc(&["plan", "-", "--why", "Q"], program));
-    assert!(unknown.contains("there are `h`"), "{unknown}");
+    assert!(unknown.contains("products are `h`"), "{unknown}");
     let again = out(&shardc(&["plan", "examples/attention.shard", "--why", "y"], b""));
-    assert!(again.contains("loses by communication: 1.00 us more; AllGather_Y"), "{again}");
+    assert!(again.contains("communication 1.00 us slower; AllGather_Y"), "{again}");
 }
 
-/// Pictures go below a report or into a file; a schedule has those that need no plan.
+/// Pictures are printed below a report or written to a file; those of a schedule need no plan.
 #[test]
 fn pictures_are_written() {
     let (program, schedule) = ("examples/megatron_mlp.shard", "examples/schedules/point_to_point.schedule");
@@ -259,6 +263,8 @@ fn pictures_are_written() {
         let of_plan = ["dot", "mermaid", "layouts"].contains(&to);
         assert_eq!(output.status.code(), Some(if of_plan { 2 } else { 0 }), "{to}: {}", err(&output));
     }
+    let large = shardc(&["export", "examples/models/tensor_parallel.shard", "--to", "schedule-mermaid"], b"");
+    assert!(err(&large).contains("exceeds Mermaid's limits") && out(&large).len() < 50_000, "{}", err(&large));
     for command in ["plan", "run", "time"] {
         let text = out(&shardc(&[command, program, "--timeline", "--blocks"], b""));
         assert!(text.contains(" product Out, c AllReduce_Y Out\n"), "{command}: {text}");
@@ -269,7 +275,29 @@ fn pictures_are_written() {
     assert_eq!(shardc(&["time", schedule, "--blocks"], b"").status.code(), Some(2));
 }
 
-/// Completions and the manual know every command.
+/// Exported files contain the program's name, but not its folder.
+#[test]
+fn files_do_not_name_folders_of_this_machine() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = folder.path().join("mlp.shard");
+    std::fs::copy("examples/megatron_mlp.shard", &program).expect("a copy");
+    let (program, page) = (program.to_str().expect("a path"), folder.path().join("page.html"));
+    let titled = |program: &str| {
+        let output = shardc(&["report", program, "-o", page.to_str().expect("a path")], b"");
+        assert!(output.status.success(), "{}", err(&output));
+        std::fs::read_to_string(&page).expect("a page")
+    };
+    let text = titled(program);
+    assert!(text.contains("<title>mlp.shard - shardc</title>") && text.contains("<h1>mlp.shard</h1>"));
+    assert!(!text.contains(folder.path().to_str().expect("a path")));
+    assert!(titled("examples/megatron_mlp.shard").contains("<title>examples/megatron_mlp.shard - shardc</title>"));
+    for to in ["jax", "jax-constraints", "stablehlo", "dot", "layouts", "msccl"] {
+        let output = shardc(&["export", program, "--to", to], b"");
+        assert!(output.status.success() && !out(&output).contains(folder.path().to_str().expect("a path")), "{to}");
+    }
+}
+
+/// Completions and the manual contain every command.
 #[test]
 fn the_command_line_describes_itself() {
     let help = out(&shardc(&["help"], b""));
@@ -292,7 +320,7 @@ fn the_command_line_describes_itself() {
     assert_eq!(shardc(&["man", "frobnicate"], b"").status.code(), Some(2));
 }
 
-/// As many axes of 2 on one dim, moved to another.
+/// A program that moves this number of axes of size 2 from one dim to another.
 fn many_axes(count: usize) -> String {
     let axes = &"ABCDEFGHIJKLMNO"[..count];
     let mesh: Vec<String> = axes.chars().map(|axis| format!("{axis}: 2")).collect();
@@ -301,8 +329,8 @@ fn many_axes(count: usize) -> String {
     format!("mesh {{{}}} on tpu_v5e\n{dims}\nx: f32[S_{axes}, T]\ny[S, T_{axes}] = x\n", mesh.join(", "))
 }
 
-/// Within little memory there is still a plan; `--max-memory` ends the command above it, so that it is kept by those
-/// that end well.
+/// A plan is found with little memory. `--max-memory` ends the command above the limit, so commands that succeed
+/// respect it.
 #[test]
 fn plans_are_found_within_little_memory() {
     for count in [6, 8, 10, 12] {
@@ -310,7 +338,7 @@ fn plans_are_found_within_little_memory() {
         assert!(output.status.success(), "{count} axes: {}", err(&output));
         assert!(out(&output).contains("AllToAll"), "{count} axes: {}", out(&output));
     }
-    // What cannot be proven is refused before it is built.
+    // Schedules too large to prove are refused before they are built.
     let switch = "mesh {X: 1048576} on h100_book\ndims {I: 1048576, J: 64}\nA: bf16[I_X, J]\nB[I, J] = A\n";
     let line = switch.replace("X: 1048576", "X: 1048576 line");
     let lines = "mesh {X: 1024 line, Y: 1024 line} on tpu_v5e\ndims {I: 4096}\nA: bf16[I]{ROOT_XY}\nB[I] = A\n";
@@ -321,7 +349,7 @@ fn plans_are_found_within_little_memory() {
     }
 }
 
-/// A limit that is met ends the command in words, with a plan if there is time for one.
+/// A command that reaches a limit ends with a message, and with a plan if time permits.
 #[test]
 fn limits_on_time_and_memory_are_told() {
     let source = many_axes(6);
@@ -340,7 +368,7 @@ fn limits_on_time_and_memory_are_told() {
     assert_eq!(out(&much), out(&plain));
 }
 
-/// A table of measurements becomes a profile that plans are made with.
+/// A table of measurements becomes a profile that can be used for planning.
 #[test]
 fn tables_become_profiles() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -364,8 +392,8 @@ fn tables_become_profiles() {
     for (wrong, told) in [
         (&["calibrate"][..], "required"),
         (&["calibrate", "--table", "-"], "--fit"),
-        (&["calibrate", "--table", "-", "--fit", "products"], "there is no column `m`"),
-        (&["calibrate", "--table", "-", "--fit", "collectives", "--network", "dcn"], "has no network `dcn`"),
+        (&["calibrate", "--table", "-", "--fit", "products"], "missing column `m`"),
+        (&["calibrate", "--table", "-", "--fit", "collectives", "--network", "dcn"], "network"),
         (&["calibrate", "--table", "-", "--fit", "collectives", "--only", "devices=3"], "no line has devices=3"),
     ] {
         let refused = shardc(wrong, table.as_bytes());
@@ -374,7 +402,7 @@ fn tables_become_profiles() {
     }
 }
 
-/// Colours are where they are asked for.
+/// Colors are printed on request.
 #[test]
 fn colours_can_be_asked_for() {
     let program = b"mesh {X: 2}\ndims {I: 4}\nA: bf16[I_X]\nB[I] = Q\n";
@@ -387,7 +415,43 @@ fn colours_can_be_asked_for() {
     assert!(out(&shardc(&["plan", "-", "--blocks", "--color", "always"], plan)).contains('\u{1b}'));
 }
 
-/// Another latency is that of a profile in which it stands.
+/// Tables have the requested width, or that of the terminal. Figures are not truncated, and equal layers are folded.
+#[test]
+fn tables_fit_the_terminal() {
+    let experts = "examples/models/moe_mixtral.shard";
+    let table =
+        |text: &str| text.split("\n\n").nth(1).unwrap_or_default().lines().map(str::to_owned).collect::<Vec<_>>();
+    let widest = |lines: &[String]| lines.iter().map(|line| line.chars().count()).max().unwrap_or(0);
+    let whole = table(&out(&shardc(&["plan", experts], b"")));
+    assert!(widest(&whole) > 110, "{whole:?}");
+    for width in [60, 80, 100] {
+        let text = out(&shardc(&["plan", experts, "--width", &width.to_string()], b""));
+        let lines = table(&text);
+        assert!(widest(&lines) <= width && lines.len() > whole.len(), "{width}: {text}");
+        assert!(lines.iter().any(|line| line.contains("29.4 MB") && line.contains("372.8 us")), "{text}");
+    }
+    assert_eq!(table(&out(&shardc(&["plan", experts, "--width", "1000"], b""))), whole);
+    if there("script", "--version") {
+        let command = format!("stty cols 72 rows 24; {} plan {experts}", env!("CARGO_BIN_EXE_shardc"));
+        let text = fed(Command::new("script").args(["-qec", &command, "/dev/null"]), b"");
+        let lines = table(&out(&text).replace('\r', ""));
+        assert!(widest(&lines) <= 72 && widest(&lines) > 60, "{}", out(&text));
+    }
+    let mut layers = String::from("mesh {X: 4} on tpu_v5e\ndims {B: 64, D: 64, F: 256}\nx0: bf16[B_X, D]\n");
+    for layer in 0..12 {
+        layers += &format!("Win{layer}: bf16[D_X, F]\nWout{layer}: bf16[F, D_X]\nh{layer} = x{layer} * Win{layer}\n");
+        layers += &format!("x{}[B_X, D] = relu(h{layer}) * Wout{layer}\n", layer + 1);
+    }
+    layers += "output x12\n";
+    let steps = |arguments: &[&str]| {
+        table(&out(&shardc(&[&["plan", "-", "--overlap", "none"], arguments].concat(), layers.as_bytes())))
+    };
+    let (written, folded) = (steps(&[]), steps(&["--width", "200"]));
+    assert!(written.iter().all(|line| !line.contains("times more")) && written.len() > 36, "{written:?}");
+    assert!(folded.len() <= 16 && folded.iter().any(|line| line.contains("times more, to x")), "{folded:?}");
+}
+
+/// `--latency` equals a profile with that latency and without message overhead.
 #[test]
 fn latency_may_be_left_out() {
     let profile = out(&shardc(&["hardware", "h100_book"], b""));

@@ -1,4 +1,4 @@
-//! The examples of the library run; what they claim they assert themselves.
+//! Runs the examples of the library, which contain assertions.
 
 #[path = "../../examples/hardware.rs"]
 mod hardware;

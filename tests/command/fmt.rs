@@ -1,4 +1,4 @@
-//! `shardc fmt` on files: what it writes, what it leaves alone, and how it ends.
+//! `shardc fmt` on files: changed files, unchanged files, and exit codes.
 
 use crate::common::process::{fed, shardc, text};
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ fn fmt(folder: &Path, arguments: &[&str], input: &str) -> Output {
     fed(shardc(folder, &["fmt"]).args(arguments), input)
 }
 
-/// An empty folder for one test.
+/// An empty folder for a test.
 fn folder(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     std::fs::remove_dir_all(&folder).ok();

@@ -1,8 +1,8 @@
-//! Limits of the system: without threads a run does the same on one, without memory it ends in words.
+//! System limits: without threads, a run has the same results on one thread; without memory, it ends with a message.
 
 use std::process::{Command, Output};
 
-/// A stack that no machine has, so that no thread can be started, by whomever.
+/// A stack size that no machine supports, so that starting any thread fails.
 const NO_THREADS: (&str, &str) = ("RUST_MIN_STACK", "1152921504606846976");
 
 fn text(output: &Output) -> String {
@@ -36,7 +36,7 @@ fn without_threads_every_command_does_the_same() {
     }
 }
 
-/// An address space of 2 GB, for a run that takes 3 GiB and would be allowed 8.
+/// An address space of 2 GB, for a run that needs 3 GiB of an allowed 8.
 #[test]
 #[cfg(target_os = "linux")]
 fn a_run_that_does_not_fit_the_address_space_ends_in_words() {
@@ -49,7 +49,7 @@ fn a_run_that_does_not_fit_the_address_space_ends_in_words() {
     let output = run("2000000", &file);
     assert_eq!(output.status.code(), Some(2), "{}", text(&output));
     let words = text(&output);
-    assert!(words.contains("GiB that are allowed") && !words.contains("the 8.0 GiB"), "{words}");
+    assert!(words.contains("GiB; the limit is") && !words.contains("limit is 8.0 GiB"), "{words}");
     let small = program("little", "mesh {X: 2}\ndims {I: 8}\nA: f32[I_X]\nB[I] = A\noutput B\n");
     let output = run("2000000", &small);
     assert!(output.status.success(), "{}", text(&output));

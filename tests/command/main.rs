@@ -4,12 +4,15 @@
 mod common;
 
 mod arrays;
+mod book;
 mod circles;
 mod cli;
 mod examples;
 mod fmt;
 mod limits;
 mod outside;
+mod project;
+mod prose;
 mod readme;
 mod snapshot;
 mod structure;

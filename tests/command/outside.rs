@@ -1,5 +1,5 @@
-//! Files and faults: what a command does to the files of others when a disk is full, a folder is read-only, the command is
-//! interrupted, a pipe is closed, or a path leads to a link, a device, a pipe or nowhere.
+//! File handling and faults: full disks, read-only folders, interrupts, closed pipes, and paths that lead to links,
+//! devices, pipes or nowhere.
 #![cfg(unix)]
 #![allow(clippy::print_stderr, missing_docs)]
 
@@ -20,7 +20,7 @@ W:  bf16[D_X, F]
 Out[B, F] = In * W
 ";
 
-/// No command here takes longer, whatever stands in its way.
+/// Time limit for every command of this file.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A folder with a program.
@@ -36,12 +36,12 @@ fn command(folder: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-/// Runs the command to its end, which has to come soon.
+/// Runs the command to its end, within the time limit.
 fn shardc(folder: &Path, arguments: &[&str]) -> Output {
     ended(command(folder, arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts"))
 }
 
-/// The same of a line for a shell, in which `$SHARDC` is the command.
+/// The same for a shell command line, in which `$SHARDC` is the command.
 fn shell(folder: &Path, line: &str) -> Output {
     let mut shell = Command::new("bash");
     shell.current_dir(folder).args(["-c", line]).env("SHARDC", env!("CARGO_BIN_EXE_shardc")).stdin(Stdio::null());
@@ -49,7 +49,7 @@ fn shell(folder: &Path, line: &str) -> Output {
 }
 
 fn ended(mut child: Child) -> Output {
-    // What it says is read meanwhile, or it would wait for a reader.
+    // The output is read concurrently; otherwise the command would block.
     let out = reading(child.stdout.take());
     let err = reading(child.stderr.take());
     let begin = Instant::now();
@@ -78,20 +78,20 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// It went well and said nothing of trouble.
+/// Asserts success without warnings. Returns the output.
 fn fine(output: &Output) -> String {
     assert!(output.status.success(), "{:?}: {}", output.status, text(&output.stderr));
     text(&output.stdout)
 }
 
-/// The call was at fault, in words.
+/// Asserts a usage error with this message.
 fn refused(output: &Output, words: &str) {
     let told = text(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{told}");
     assert!(told.contains(words) && !told.contains("panicked"), "{words}: {told}");
 }
 
-/// The names in a folder, hidden ones as well.
+/// The names in a folder, including hidden ones.
 fn names(folder: &Path) -> Vec<String> {
     let mut names: Vec<String> = fs::read_dir(folder)
         .expect("a folder")
@@ -105,7 +105,7 @@ fn fifo(path: &Path) {
     assert!(Command::new("mkfifo").arg(path).status().expect("mkfifo").success());
 }
 
-/// Every command that writes a file, with the place of it as the last word but where it is part of one.
+/// Every command that writes a file. The path is the last word, unless it is part of another one.
 fn writers(out: &str) -> Vec<Vec<String>> {
     let save = format!("Out={out}");
     let calls: [&[&str]; 7] = [
@@ -124,7 +124,7 @@ fn words(call: &[String]) -> Vec<&str> {
     call.iter().map(String::as_str).collect()
 }
 
-/// A link stays a link: what it leads to is written, also if it is not there yet.
+/// Symbolic links are kept: their target is written, even if it does not exist yet.
 #[test]
 fn links_are_written_through() {
     let folder = folder();
@@ -136,7 +136,7 @@ fn links_are_written_through() {
             if let Some(before) = before {
                 fs::write(path(&target), before).expect("a file");
             }
-            // Two links, one relative to another folder.
+            // Two links, one of them relative to another folder.
             symlink(format!("{number}"), path("real/second")).expect("a link");
             symlink("real/second", path("link.npy")).expect("a link");
             fine(&shardc(folder.path(), &words(&call)));
@@ -163,19 +163,19 @@ fn links_are_written_through() {
     fine(&shardc(folder.path(), &["export", "a.shard", "--to", "chakra", "-o", "traces"]));
     assert_eq!(names(&path("real/traces")).len(), 4);
     assert!(["b.shard", "b.shard.snapshot", "traces"].into_iter().all(|name| path(name).is_symlink()));
-    // Links that lead in a circle lead nowhere.
+    // Links that form a cycle cannot be resolved.
     symlink("y", path("x")).expect("a link");
     symlink("x", path("y")).expect("a link");
     refused(&shardc(folder.path(), &["compile", "a.shard", "-o", "x"]), "too many links");
     assert!(!names(folder.path()).iter().chain(&names(&path("real"))).any(|name| name.starts_with(".shardc")));
 }
 
-/// What is no regular file takes the text and stays what it is.
+/// Targets that are not regular files receive the text and are not replaced.
 #[test]
 fn devices_pipes_and_descriptors_are_written_to() {
     let folder = folder();
     let wanted = fine(&shardc(folder.path(), &["compile", "a.shard"]));
-    // What `/dev/stdout` is, under a name of our own.
+    // The target of `/dev/stdout`, under another name.
     symlink("/proc/self/fd/1", folder.path().join("stdout")).expect("a link");
     symlink("/proc/self/fd/2", folder.path().join("stderr")).expect("a link");
     let piped = shell(folder.path(), "\"$SHARDC\" compile a.shard -o stdout");
@@ -191,7 +191,7 @@ fn devices_pipes_and_descriptors_are_written_to() {
     assert_eq!(fine(&shell(folder.path(), "\"$SHARDC\" compile a.shard -o >(cat) | cat")), wanted);
     fifo(&folder.path().join("fifo"));
     assert_eq!(fine(&shell(folder.path(), "cat fifo & \"$SHARDC\" compile a.shard -o fifo; wait")), wanted);
-    // A reader that has had enough.
+    // A reader that stops reading early.
     fine(&shell(folder.path(), "head -c 1 fifo > first & \"$SHARDC\" report a.shard -o fifo; wait"));
     fine(&shardc(folder.path(), &["compile", "a.shard", "-o", "/dev/null"]));
     assert!(fs::metadata("/dev/null").expect("it is there").file_type().is_char_device());
@@ -200,15 +200,15 @@ fn devices_pipes_and_descriptors_are_written_to() {
     }
     assert!(fs::metadata(folder.path().join("fifo")).expect("it is there").file_type().is_fifo());
     refused(&shardc(folder.path(), &["compile", "a.shard", "-o", "."]), "it is a folder");
-    // What cannot be rewritten is not formatted in place.
+    // Files that cannot be rewritten are not formatted in place.
     for line in ["\"$SHARDC\" fmt /dev/stdin < a.shard", "\"$SHARDC\" fmt <(cat a.shard)"] {
         fs::write(folder.path().join("a.shard"), PROGRAM.replace(" = ", "=")).expect("a file");
-        refused(&shell(folder.path(), line), "it is no regular file");
+        refused(&shell(folder.path(), line), "not a regular file");
         assert_eq!(read("a.shard"), PROGRAM.replace(" = ", "="));
     }
 }
 
-/// A file keeps its permissions, a new one has those that are asked for of new files, and one that is read-only stays.
+/// A file keeps its permissions, a new file gets the default ones, and a read-only file is not changed.
 #[test]
 fn permissions_stay_as_they_were() {
     let folder = folder();
@@ -234,7 +234,7 @@ fn permissions_stay_as_they_were() {
     assert_eq!((fs::read(path("out")).expect("a file"), mode("out")), (before, 0o444));
 }
 
-/// A full disk, here a limit on the size of files: what was there is there, what was not is not, and no part of either.
+/// A full disk, simulated by a limit on file sizes: old files are kept, and no partial files are left.
 #[test]
 fn what_does_not_fit_is_not_written() {
     let folder = folder();
@@ -262,14 +262,14 @@ fn what_does_not_fit_is_not_written() {
             assert_eq!(there(folder.path()), wanted, "{call:?}");
         }
     }
-    // Standard output is a file like others.
+    // Standard output is treated like a file.
     for line in ["plan a.shard", "plan a.shard --format json", "check a.shard", "compile a.shard", "explain", "man"] {
         refused(&shell(folder.path(), &format!("\"$SHARDC\" {line} > /dev/full")), "cannot write to standard output");
     }
     refused(&shardc(folder.path(), &["compile", "a.shard", "-o", "/dev/full"]), "cannot write");
 }
 
-/// A folder that cannot be written to, or is not there.
+/// A folder that is read-only or missing.
 #[test]
 fn where_nothing_can_be_written_nothing_is() {
     let folder = folder();
@@ -298,7 +298,7 @@ fn where_nothing_can_be_written_nothing_is() {
 /// A run that writes 32 MB, which takes a while.
 const LARGE: &str = "mesh {X: 2 ring} on tpu_v5e\ndims {N: 8388608}\nA: f32[N_X]\nB = relu(A)\noutput B\n";
 
-/// Waits until a temporary file or folder is there, and gives its name; none if the command ends before.
+/// Waits for a temporary file or folder and returns its name; `None` if the command ends before.
 fn begun(folder: &Path, child: &mut Child) -> Option<String> {
     loop {
         let found = names(folder).into_iter().find(|name| name.starts_with(".shardc-"));
@@ -309,9 +309,9 @@ fn begun(folder: &Path, child: &mut Child) -> Option<String> {
     }
 }
 
-/// Sends a signal as soon as the command has begun to write. Says whether it had.
+/// Sends a signal as soon as the command has begun to write. Returns whether it had begun.
 fn interrupted(folder: &Path, mut child: Child, signal: &str) -> (bool, Output) {
-    // The shell waits for its input to end: it has been started when it counts.
+    // The shell waits for the end of its input, so it is running when the time starts.
     let mut shell = Command::new("bash");
     shell.args(["-c", &format!("read; kill -s {signal} {}", child.id())]).stdin(Stdio::piped()).stderr(Stdio::null());
     let mut shell = shell.spawn().expect("a shell");
@@ -321,7 +321,7 @@ fn interrupted(folder: &Path, mut child: Child, signal: &str) -> (bool, Output) 
     (begun, ended(child))
 }
 
-/// An interrupt in the middle of writing: the old file, or the new one, and nothing beside it.
+/// Interrupting a write leaves the old file or the new one, and no other files.
 #[test]
 fn an_interrupted_command_leaves_nothing_half_written() {
     let folder = folder();
@@ -352,7 +352,7 @@ fn an_interrupted_command_leaves_nothing_half_written() {
         }
     }
     assert!(caught > 0, "none was caught in the middle");
-    // What was started to ignore a signal goes on ignoring it.
+    // A process started with an ignored signal keeps ignoring it.
     let line = "trap '' INT; exec \"$SHARDC\" run large.shard --save B=out.npy";
     let mut shell = Command::new("bash");
     shell.current_dir(folder.path()).args(["-c", line]).env("SHARDC", env!("CARGO_BIN_EXE_shardc"));
@@ -361,7 +361,7 @@ fn an_interrupted_command_leaves_nothing_half_written() {
     assert_eq!(fs::metadata(folder.path().join("out.npy")).expect("it is there").len(), 8_388_608 * 4 + 128);
 }
 
-/// Readers that go away, before the first word or after it.
+/// Readers that close the pipe before or after the first line.
 #[test]
 fn closed_pipes_end_commands_quietly() {
     let folder = folder();
@@ -404,7 +404,7 @@ fn closed_pipes_end_commands_quietly() {
     }
 }
 
-/// Several runs at once write the same files whole, and nothing else.
+/// Concurrent runs write complete files, and no others.
 #[test]
 fn snapshots_may_be_taken_at_the_same_time() {
     let folder = folder();
@@ -435,7 +435,7 @@ fn snapshots_may_be_taken_at_the_same_time() {
     }
 }
 
-/// A folder that is looked through may hold anything: what is no regular file is neither read nor waited for.
+/// Searched folders may contain anything: files that are not regular are neither read nor waited for.
 #[test]
 fn folders_with_pipes_sockets_and_circles_are_walked() {
     let folder = folder();
@@ -448,29 +448,29 @@ fn folders_with_pipes_sockets_and_circles_are_walked() {
     symlink("../a.shard", path("sub/link.shard")).expect("a link");
     symlink("..", path("sub/circle")).expect("a link");
     let told = fine(&shardc(folder.path(), &["snapshot", "."]));
-    assert_eq!(told, "./a.shard: new, kept\n./sub/link.shard: new, kept\n");
+    assert_eq!(told, "./a.shard: created\n./sub/link.shard: created\n");
     fine(&shardc(folder.path(), &["snapshot", "--check", "."]));
-    // A link that leads nowhere is a program that is missing, which is said.
+    // A dangling link counts as a missing program, which is reported.
     symlink("nowhere", path("sub/lost.shard")).expect("a link");
     refused(&shardc(folder.path(), &["snapshot", "."]), "cannot read `./sub/lost.shard`");
     fs::remove_file(path("sub/lost.shard")).expect("a link");
     // Snapshots that are pipes or devices.
     fs::remove_file(path("a.shard.snapshot")).expect("it is there");
     fifo(&path("a.shard.snapshot"));
-    refused(&shardc(folder.path(), &["snapshot", "a.shard"]), "it is no regular file");
-    refused(&shardc(folder.path(), &["snapshot", "--check", "."]), "it is no regular file");
+    refused(&shardc(folder.path(), &["snapshot", "a.shard"]), "not a regular file");
+    refused(&shardc(folder.path(), &["snapshot", "--check", "."]), "not a regular file");
     // Traces.
     fine(&shardc(folder.path(), &["export", "a.shard", "--to", "chakra", "-o", "traces"]));
     fine(&shardc(folder.path(), &["prove", "traces"]));
     fs::remove_file(path("traces/trace.2.et")).expect("it is there");
     fifo(&path("traces/trace.2.et"));
-    refused(&shardc(folder.path(), &["prove", "traces"]), "it is no regular file");
+    refused(&shardc(folder.path(), &["prove", "traces"]), "not a regular file");
     fs::remove_file(path("traces/trace.2.et")).expect("it is there");
     symlink("/dev/zero", path("traces/trace.2.et")).expect("a link");
-    refused(&shardc(folder.path(), &["prove", "traces"]), "it is no regular file");
+    refused(&shardc(folder.path(), &["prove", "traces"]), "not a regular file");
 }
 
-/// However deep a program is, it is found.
+/// Programs are found at any depth.
 #[test]
 fn deep_folders_are_walked_to_their_end() {
     let folder = folder();
@@ -486,7 +486,7 @@ fn deep_folders_are_walked_to_their_end() {
     fine(&shardc(folder.path(), &["snapshot", "--check", "."]));
 }
 
-/// Pipes and devices that are named are read as `cat` would read them.
+/// Pipes and devices that are named are read as by `cat`.
 #[test]
 fn what_is_named_is_read_whatever_it_is() {
     let folder = folder();
@@ -510,15 +510,18 @@ fn what_is_named_is_read_whatever_it_is() {
         fine(&shell(folder.path(), &format!("{proven} <(cat s)"))),
         fine(&shell(folder.path(), &format!("{proven} s")))
     );
-    assert!(fine(&shell(folder.path(), "\"$SHARDC\" snapshot <(cat a.shard) --check || true")).contains("no snapshot"));
-    // What never ends is not read to its end.
+    assert!(fine(&shell(folder.path(), "\"$SHARDC\" snapshot <(cat a.shard) --check || true")).contains("missing"));
+    // Endless input is not read to its end.
     refused(&shardc(folder.path(), &["check", "/dev/zero"]), "larger than");
     refused(&shardc(folder.path(), &["plan", "a.shard", "--hardware", "missing.toml"]), "cannot read `missing.toml`");
     for command in ["check", "plan", "run", "fmt", "prove", "snapshot", "show"] {
         refused(&shardc(folder.path(), &[command, "missing"]), "cannot read `missing`");
     }
-    for command in ["check", "plan", "run", "fmt", "show"] {
+    for command in ["plan", "run", "show"] {
         refused(&shardc(folder.path(), &[command, "."]), "cannot read `.`");
+    }
+    for command in ["check", "fmt"] {
+        fine(&shardc(folder.path(), &[command, "."]));
     }
     let closed = folder.path().join("closed.shard");
     fs::write(&closed, PROGRAM).expect("a file");
@@ -529,7 +532,7 @@ fn what_is_named_is_read_whatever_it_is() {
     }
 }
 
-/// How lines end and how a text begins plays no role; bytes that are no text are refused.
+/// Line ends and byte order marks are irrelevant; input that is not text is refused.
 #[test]
 fn texts_of_other_editors_are_read() {
     let folder = folder();
@@ -544,7 +547,7 @@ fn texts_of_other_editors_are_read() {
         assert_eq!(fine(&shardc(folder.path(), &["plan", name])), wanted);
         fine(&shardc(folder.path(), &["fmt", "--check", name]));
     }
-    // A snapshot that was checked out with other line ends says the same.
+    // A snapshot with other line ends counts as equal.
     fine(&shardc(folder.path(), &["snapshot", "a.shard"]));
     let kept = fs::read_to_string(folder.path().join("a.shard.snapshot")).expect("a snapshot");
     put("a.shard.snapshot", kept.replace('\n', "\r\n").as_bytes());
@@ -561,7 +564,7 @@ fn texts_of_other_editors_are_read() {
     }
 }
 
-/// File names are bytes, not all of them text.
+/// File names are bytes, not necessarily text.
 #[test]
 fn names_that_are_no_text_are_found() {
     use std::os::unix::ffi::OsStrExt;
@@ -578,21 +581,21 @@ fn names_that_are_no_text_are_found() {
     let out = command.arg(name.with_extension("out")).stdout(Stdio::piped()).stderr(Stdio::piped());
     fine(&ended(out.spawn().expect("it starts")));
     assert!(folder.path().join(name.with_extension("out")).is_file());
-    // Arguments that have to be text say so.
+    // Arguments that must be text are refused with a message.
     let mut command = self::command(folder.path(), &["check"]);
     let output = ended(command.arg(&name).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts"));
     assert_eq!(output.status.code(), Some(2));
 }
 
-/// What cannot be kept in a file is refused before anything is computed or written.
+/// Output paths that cannot be files are refused before anything is computed or written.
 #[test]
 fn places_that_cannot_be_are_refused() {
     let folder = folder();
     for (save, told) in [
         (&["Out=x.safetensors:__metadata__"][..], "`__metadata__`"),
-        (&["Out=x.npy", "Out=x.npy"], "two arrays to the same place"),
-        (&["Out=x.safetensors", "Out=x.safetensors:Out"], "two arrays to the same place"),
-        (&["Out=x.txt"], "no `.npy` and no `.safetensors`"),
+        (&["Out=x.npy", "Out=x.npy"], "`--save` writes two arrays to"),
+        (&["Out=x.safetensors", "Out=x.safetensors:Out"], "`--save` writes two arrays to"),
+        (&["Out=x.txt"], "neither the extension `.npy`"),
     ] {
         let mut arguments = vec!["run", "a.shard"];
         arguments.extend(save.iter().flat_map(|save| ["--save", *save]));
@@ -601,7 +604,7 @@ fn places_that_cannot_be_are_refused() {
     }
 }
 
-/// Sizes of buffers that cannot be are refused where they are given.
+/// Invalid buffer sizes are refused where they are given.
 #[test]
 fn buffers_of_no_bytes_and_of_too_many_are_refused() {
     let folder = folder();
@@ -609,7 +612,7 @@ fn buffers_of_no_bytes_and_of_too_many_are_refused() {
     let most = (1u64 << 60).to_string();
     for (bytes, told) in [
         ("0", "0 is not in 1..=1152921504606846976"),
-        ("1", "one f32 in each chunk"),
+        ("1", "one f32 per chunk"),
         ("1152921504606846977", "is not in 1..="),
         ("18446744073709551615", "is not in 1..="),
         ("18446744073709551616", "too large"),
@@ -620,11 +623,11 @@ fn buffers_of_no_bytes_and_of_too_many_are_refused() {
         }
     }
     fine(&shardc(folder.path(), &["time", "a.xml", "--bytes", &most]));
-    refused(&shardc(folder.path(), &["run", "a.xml", "--bytes", &most]), "more than the 8.0 GiB");
+    refused(&shardc(folder.path(), &["run", "a.xml", "--bytes", &most]), "the limit is 8.0 GiB");
     fine(&shardc(folder.path(), &["run", "a.xml", "--bytes", "4096"]));
 }
 
-/// The temporary file is made by no name that another could know, and in the folder of the file.
+/// The temporary file has an unpredictable name, and is in the folder of the file.
 #[test]
 fn temporaries_have_random_names() {
     let folder = folder();
@@ -635,7 +638,7 @@ fn temporaries_have_random_names() {
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
         let found = begun(folder.path(), &mut child);
         fine(&ended(child));
-        // It may be gone before anyone has looked.
+        // The file may be gone before it is observed.
         seen.extend(found);
         if seen.len() == 2 {
             break;

@@ -1,9 +1,9 @@
-//! `shardc snapshot`: what programs are lowered to is kept beside them, and the day it changes is noticed.
+//! `shardc snapshot` stores the lowered form of programs beside them, and reports changes.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// A program whose one collective depends on how its weight is sharded.
+/// A program whose single collective depends on the sharding of its weight.
 const PROGRAM: &str = "\
 mesh {X: 4 ring} on tpu_v5e
 dims {B: 64, D: 256, F: 1024}
@@ -12,7 +12,7 @@ W: bf16[D_X, F]
 Out[B, F] = In * W
 ";
 
-/// A folder of its own for a test, gone after it.
+/// A separate folder for a test, removed at the end.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -46,7 +46,7 @@ impl Folder {
         names
     }
 
-    /// Runs `shardc snapshot`: exit code, standard output and standard error.
+    /// Runs `shardc snapshot`. Returns exit code, standard output and standard error.
     fn snapshot(&self, arguments: &[&str]) -> (i32, String, String) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_shardc"));
         let output: Output = command.current_dir(&self.0).arg("snapshot").args(arguments).output().expect("it runs");
@@ -68,29 +68,29 @@ fn new_ones_are_kept_and_then_as_kept() {
     folder.put("deep/er/b.shard", PROGRAM);
     folder.put("deep/notes.txt", "not a program");
     let (code, text, _) = folder.snapshot(&["--check", "."]);
-    assert_eq!((code, text.as_str()), (1, "./a.shard: no snapshot\n./deep/er/b.shard: no snapshot\n"));
+    assert_eq!((code, text.as_str()), (1, "./a.shard: missing\n./deep/er/b.shard: missing\n"));
     assert_eq!(folder.files(), ["a.shard", "deep/er/b.shard", "deep/notes.txt"], "a check writes nothing");
     let (code, text, _) = folder.snapshot(&["."]);
-    assert_eq!((code, text.as_str()), (0, "./a.shard: new, kept\n./deep/er/b.shard: new, kept\n"));
+    assert_eq!((code, text.as_str()), (0, "./a.shard: created\n./deep/er/b.shard: created\n"));
     let kept = folder.read("a.shard.snapshot").expect("a snapshot");
     insta::with_settings!({snapshot_path => "../../snapshots/show", prepend_module_to_snapshot => false}, {
         insta::assert_snapshot!("snapshot", kept);
     });
     for arguments in [&["--check", "."][..], &["."], &["--accept", "."], &["a.shard", "deep", "./a.shard"]] {
         let (code, text, _) = folder.snapshot(arguments);
-        assert!(code == 0 && text.lines().all(|line| line.ends_with(": as kept")), "{text}");
+        assert!(code == 0 && text.lines().all(|line| line.ends_with(": unchanged")), "{text}");
     }
-    // How lines end is a matter of the version control.
+    // Line ends depend on version control settings, so they are ignored.
     folder.put("a.shard.snapshot", &kept.replace('\n', "\r\n"));
     assert_eq!(folder.snapshot(&["--check", "a.shard"]).0, 0);
-    // The schedule below the head can be proven.
+    // The schedule below the header can be proven.
     folder.put("a.schedule", kept.split_once("\n\n").expect("a head").1);
     let mut prove = Command::new(env!("CARGO_BIN_EXE_shardc"));
     let proven = prove.current_dir(&folder.0).args(["prove", "a.schedule"]).output().expect("it runs");
     assert!(proven.status.success(), "{}", String::from_utf8_lossy(&proven.stderr));
 }
 
-/// A layout changes: which collective went, which came, and what that does to the time.
+/// A changed layout: the report lists removed and added collectives and the change in time.
 #[test]
 fn a_change_is_told_and_taken() {
     let folder = Folder::new("change");
@@ -118,7 +118,7 @@ fn a_change_is_told_and_taken() {
     assert_ne!(folder.read("a.shard.snapshot"), kept);
 }
 
-/// A snapshot says for which options it is.
+/// A snapshot names the options that it was made with.
 #[test]
 fn other_options_are_other_snapshots() {
     let folder = Folder::new("options");
@@ -138,7 +138,7 @@ fn one_that_has_lost_its_program_is_found() {
     std::fs::remove_file(folder.0.join("b.shard")).expect("the file");
     for arguments in [&["--check", "."][..], &["."], &["--check", "b.shard"]] {
         let (code, text, _) = folder.snapshot(arguments);
-        assert!(code == 1 && text.contains("b.shard: no program, but a snapshot"), "{text}");
+        assert!(code == 1 && text.contains("b.shard: snapshot without a program"), "{text}");
     }
     assert_eq!(folder.snapshot(&["--accept", "."]).0, 0);
     assert_eq!(folder.files(), ["a.shard", "a.shard.snapshot"]);
@@ -146,7 +146,7 @@ fn one_that_has_lost_its_program_is_found() {
     assert_eq!(folder.snapshot(&["--check", "--accept", "."]).0, 2);
 }
 
-/// All or nothing: where one program is wrong, or breaks what it expects, no snapshot is touched.
+/// If any program is wrong or breaks an expectation, no snapshot is changed.
 #[test]
 fn a_wrong_program_leaves_everything_as_it_is() {
     let folder = Folder::new("wrong");
@@ -162,7 +162,7 @@ fn a_wrong_program_leaves_everything_as_it_is() {
             assert_eq!(folder.files(), ["a.shard", "b.shard"]);
         }
     }
-    // A file that is no snapshot differs from what it should be.
+    // A file that is not a snapshot counts as different.
     std::fs::remove_file(folder.0.join("b.shard")).expect("the file");
     std::fs::write(folder.0.join("a.shard.snapshot"), [0, 159, 146, 150]).expect("a file");
     let (code, text, _) = folder.snapshot(&["--check", "."]);

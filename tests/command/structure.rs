@@ -1,9 +1,9 @@
-//! The table of places in ARCHITECTURE.md: each place is in it, and none leans on one below it.
+//! The module table of ARCHITECTURE.md: it lists every module folder, and none depends on one below it.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// The places of the table with their lines: `plan` of `src/plan/`.
+/// The folders of the table with their lines: `plan` for `src/plan/`.
 fn places() -> BTreeMap<String, usize> {
     let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/ARCHITECTURE.md")).expect("it is there");
     let begin = text.find("## Dependency order").expect("the section of the table");
@@ -34,7 +34,7 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The modules of the crate that a file names, its tests aside.
+/// The modules of the crate that a file names, excluding its tests.
 fn leans_on(text: &str) -> Vec<String> {
     let own = text.split("#[cfg(test)]").next().unwrap_or_default();
     let code: String =
@@ -73,7 +73,7 @@ fn no_place_leans_on_one_below_it() {
     }
 }
 
-/// Where compilers trust the code instead of checking it: a place that is added is added here as well.
+/// Unsafe code per file; new uses must be added here.
 #[test]
 fn unsafe_code_is_counted() {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -94,8 +94,8 @@ fn unsafe_code_is_counted() {
             counts.insert(path.strip_prefix(manifest).expect("inside").display().to_string(), count);
         }
     }
-    // The only interface of matrixmultiply is unsafe: the library's call, which checks all bounds before, and a bench that
-    // holds the library against it.
+    // matrixmultiply has only an unsafe interface: it is used by the library's call, which checks all bounds
+    // first, and by a benchmark that compares the library with it.
     let known = [("benches/values.rs", 1), ("src/sim/values/gemm.rs", 1)];
     assert_eq!(counts, known.map(|(path, count)| (path.to_owned(), count)).into());
 }

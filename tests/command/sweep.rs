@@ -1,30 +1,23 @@
-//! `shardc sweep` and `shardc diff`: what `docs/sweep.md` shows is what happens, and each point is what `shardc plan` says of it.
+//! `shardc sweep` and `shardc diff`: the outputs in `docs/sweep.md` are real, and each point equals the result of
+//! `shardc plan`.
 
+use crate::common::page::remade;
 use crate::common::process::{shardc, text};
 use serde_json::Value;
 use std::path::Path;
 
-/// The document with what its commands print.
+/// The document with the outputs of its commands.
 fn made(document: &str, folder: &Path) -> String {
-    let mut made = String::new();
-    let mut rest = document;
-    while let Some((before, after)) = rest.split_once("<!-- ") {
-        let (marker, after) = after.split_once(" -->\n").expect("the end of a marker");
-        let (fence, after) = after.split_once('\n').expect("a code block");
-        let (body, after) = after.split_once("```\n").expect("its end");
-        made.push_str(&format!("{before}<!-- {marker} -->\n{fence}\n"));
+    remade(document, |fence| {
+        let marker = fence.marker.expect("a marker");
         if marker.starts_with("sweep ") {
             let output = shardc(folder, &marker.split(' ').collect::<Vec<_>>()).output().expect("it runs");
             assert!(output.status.success(), "{marker}: {}", text(&output.stderr));
-            made.push_str(&text(&output.stdout));
-        } else {
-            std::fs::write(folder.join(marker), body).expect("a file");
-            made.push_str(body);
+            return text(&output.stdout);
         }
-        made.push_str("```\n");
-        rest = after;
-    }
-    made + rest
+        std::fs::write(folder.join(marker), fence.body).expect("a file");
+        fence.body.to_owned()
+    })
 }
 
 #[test]
@@ -43,7 +36,7 @@ fn the_document_is_true() {
 const MLP: &str = "mesh {X: 8, Y: 2} on tpu_v5e\ndims {B: 512, D: 1024, F: 1024}\nx: bf16[B_X, D]\nW: bf16[D_Y, F_X]\n\
                    y[B_X, F] = x * W\nlimit memory 4MB\noutput y\n";
 
-/// The best point is the one whose plan takes least, as the plan of each by itself says.
+/// The best point is the one with the fastest plan, according to separate plans.
 #[test]
 fn points_are_plans() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -91,11 +84,11 @@ fn what_cannot_be_swept_is_told() {
         (output.status.code(), text(&output.stderr) + &text(&output.stdout))
     };
     for (arguments, code, words) in [
-        (&["--set", "Q=1..4"][..], 2, "no dim or axis is called `Q`"),
-        (&["--set", "B=8..4"], 2, "is no range"),
+        (&["--set", "Q=1..4"][..], 2, "unknown dim or axis `Q`"),
+        (&["--set", "B=8..4"], 2, "is not a valid range"),
         (&["--set", "B=1", "--set", "B=2"], 2, "is given twice"),
         (&["--set", "B=1..1M+1"], 2, "more than 65536 points"),
-        (&["--set", "X=1..4", "--devices", "7"], 2, "no mesh has 7 devices"),
+        (&["--set", "X=1..4", "--devices", "7"], 2, "no mesh of the sweep has 7 devices"),
         (&["--set", "B=1M"], 1, "limit-exceeded"),
         (&["--set", "X=0"], 1, "size-zero"),
         (&["--hardware", "abacus"], 2, "abacus"),
@@ -105,7 +98,7 @@ fn what_cannot_be_swept_is_told() {
     }
 }
 
-/// The report lists each difference between two plans once, and nothing that both plans have.
+/// The report lists each difference between two plans once, and nothing that both have in common.
 #[test]
 fn plans_are_compared() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -114,8 +107,8 @@ fn plans_are_compared() {
     let diff =
         |second: &str| text(&shardc(folder.path(), &["diff", "a.shard", second]).output().expect("it runs").stdout);
     let same = diff("a.shard");
-    assert!(!same.contains("laid out otherwise") && !same.contains("alone"), "{same}");
+    assert!(!same.contains("different layouts") && !same.contains("only in"), "{same}");
     let found = diff("b.shard");
-    assert!(found.contains("W[D_Y, F_X] -> W[D, F]") && found.contains("moves in a.shard alone\n- "), "{found}");
-    assert!(!found.contains("moves in b.shard alone"), "{found}");
+    assert!(found.contains("W[D_Y, F_X] -> W[D, F]") && found.contains("communication only in a.shard\n- "), "{found}");
+    assert!(!found.contains("communication only in b.shard"), "{found}");
 }

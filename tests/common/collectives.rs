@@ -8,7 +8,7 @@ use shardc::method::Method;
 use shardc::schedule::Schedule;
 use shardc::schedule::methods::{broadcasts_in_chunks, candidates};
 
-/// All that have methods.
+/// All kinds that have methods.
 pub(crate) const KINDS: [CollectiveKind; 5] = [
     CollectiveKind::AllGather,
     CollectiveKind::ReduceScatter,
@@ -16,10 +16,10 @@ pub(crate) const KINDS: [CollectiveKind; 5] = [
     CollectiveKind::AllToAll,
     CollectiveKind::Broadcast,
 ];
-/// All of one axis.
+/// All wirings of one axis.
 pub(crate) const WIRINGS: [Wiring; 3] = [Wiring::Ring, Wiring::Line, Wiring::Switch];
 
-/// Every method of every collective on so many devices.
+/// Calls `with` for every method of every collective on this number of devices.
 pub(crate) fn schedules(n: u32, mut with: impl FnMut(&str, CollectiveKind, Method, &Schedule)) {
     for (kind, wiring) in KINDS.into_iter().flat_map(|kind| WIRINGS.map(|wiring| (kind, wiring))) {
         for method in candidates(kind, wiring, u64::from(n)) {

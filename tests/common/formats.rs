@@ -1,8 +1,8 @@
-//! Reading files of other tools, whatever is in them; a fuzz target uses it as well.
+//! Reads files of other tools with arbitrary contents; shared with a fuzz target.
 
 use shardc::export::{chakra, messages, msccl, mscclpp};
 
-/// Reads a text as each of the formats of runtimes; what is read is proven or refused.
+/// Reads a text as each of the runtime formats. Files that can be read are proven or refused.
 pub(crate) fn read_text(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     if let Ok(written) = msccl::read(&text) {
@@ -13,7 +13,7 @@ pub(crate) fn read_text(bytes: &[u8]) {
     }
 }
 
-/// Reads the traces of ranks; what is read is checked.
+/// Reads the traces of ranks. Traces that can be read are checked.
 pub(crate) fn read_traces(files: &[Vec<u8>]) {
     if let Ok(read) = chakra::read(files) {
         let _ = messages::check(&read, None);

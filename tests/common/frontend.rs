@@ -1,25 +1,25 @@
-//! What must hold of any text that is given to the front end. The soak test and the fuzz target share it.
+//! Properties of the front end for any input text, shared by the soak test and the fuzz target.
 
 use shardc::compiler;
 use shardc::diag::Diagnostics;
 use shardc::syntax;
 
-/// How far a text came.
+/// The last stage that a text reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Reached {
-    /// It cannot be read.
+    /// It cannot be parsed.
     Nothing,
-    /// It can be read, and formatted.
+    /// It can be parsed and formatted.
     Syntax,
-    /// It has a meaning.
+    /// It is a valid program.
     Program,
 }
 
-/// Reads, checks and formats a text.
+/// Parses, checks and formats a text.
 ///
 /// # Panics
-/// If a finding has no place in the text, or a formatted text differs when it is formatted again, or means something
-/// else, or has lost a comment.
+/// If a diagnostic has no place in the text, or if formatting is not idempotent, changes the meaning, or loses a
+/// comment.
 pub(crate) fn survive(source: &str) -> Reached {
     let (ast, syntax) = syntax::parse(source);
     let (program, found) = compiler::check(source);
@@ -42,7 +42,7 @@ pub(crate) fn survive(source: &str) -> Reached {
     if printed.is_some() { Reached::Program } else { Reached::Syntax }
 }
 
-/// Every label lies in the text, between characters.
+/// Asserts that every label is inside the text, at character boundaries.
 fn assert_places(source: &str, diagnostics: &Diagnostics) {
     for diagnostic in diagnostics.iter() {
         for label in &diagnostic.labels {
@@ -51,14 +51,14 @@ fn assert_places(source: &str, diagnostics: &Diagnostics) {
     }
 }
 
-/// What was found, whatever stands first: a spelling may begin with what another one has in its middle.
+/// The codes found, sorted: another spelling may change their order.
 fn codes(diagnostics: &Diagnostics) -> Vec<&str> {
     let mut codes: Vec<&str> = diagnostics.iter().map(|diagnostic| diagnostic.code.as_str()).collect();
     codes.sort_unstable();
     codes
 }
 
-/// The comments in order, without the blanks at their ends.
+/// The comments in order, without trailing blanks.
 fn comments(source: &str) -> Vec<&str> {
     let blank = |c: char| c.is_whitespace() || c == '\u{FEFF}';
     source.split('\n').filter_map(|line| line.find('#').map(|at| line[at..].trim_end_matches(blank))).collect()

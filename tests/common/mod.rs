@@ -1,4 +1,4 @@
-//! What several integration tests share.
+//! Helpers shared by several integration tests.
 #![allow(clippy::print_stdout, dead_code, missing_docs, unreachable_pub)]
 
 pub mod collectives;
@@ -6,6 +6,7 @@ pub mod formats;
 pub mod frontend;
 pub mod mutants;
 pub mod numeric;
+pub mod page;
 pub mod process;
 pub mod schedules;
 pub mod sets;
@@ -23,22 +24,22 @@ use shardc::recipe::Lowering;
 use shardc::schedule::Schedule;
 use std::path::{Path, PathBuf};
 
-/// Compiles a program that is right.
+/// Compiles a correct program.
 pub fn compile(source: &str) -> Compiled {
     compile_with(source, CostModel::default())
 }
 
-/// Compiles a program that is right, planned by these costs.
+/// Compiles a correct program, planned with these costs.
 pub fn compile_with(source: &str, costs: CostModel) -> Compiled {
     compile_by(source, &Options { costs, alternatives: true, ..Options::default() })
 }
 
-/// Compiles a program that is right, its collectives lowered like this.
+/// Compiles a correct program with these lowering options.
 pub fn compile_lowered(source: &str, lowering: Lowering) -> Compiled {
     compile_by(source, &Options { lowering, alternatives: true, ..Options::default() })
 }
 
-/// Compiles a program that is right, each step as a whole and in the order of the program.
+/// Compiles a correct program without overlap: whole steps in program order.
 pub fn apart(source: &str) -> Compiled {
     compile_by(source, &Options { overlap: Overlapping::None, reshard: Resharding::Chains, ..Options::default() })
 }
@@ -60,7 +61,7 @@ fn codes(diagnostics: &Diagnostics) -> Vec<String> {
     diagnostics.iter().map(|found| format!("{}: {}", found.code, found.message)).collect()
 }
 
-/// The collectives of a plan in the book's words, free slices left out.
+/// The collectives of a plan in the book's terms, without free slices.
 pub fn collectives(compiled: &Compiled) -> Vec<String> {
     let plan = &compiled.plan;
     let moved = plan
@@ -75,12 +76,12 @@ pub fn first_collective(compiled: &Compiled) -> StepId {
     plan.ids().find(|id| matches!(plan.step(*id).op, StepOp::Collective(_))).expect("a collective")
 }
 
-/// All `.shard` files below a folder of the repository, in order.
+/// All `.shard` files in a folder of the repository, sorted.
 pub fn programs(folder: &str) -> Vec<PathBuf> {
     files_of(folder, "shard")
 }
 
-/// All files with an ending below a folder of the repository, in order.
+/// All files with an extension in a folder of the repository, sorted.
 pub fn files_of(folder: &str, ending: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     walk(&Path::new(env!("CARGO_MANIFEST_DIR")).join(folder), ending, &mut found);
@@ -89,7 +90,7 @@ pub fn files_of(folder: &str, ending: &str) -> Vec<PathBuf> {
     found
 }
 
-/// The examples whose dims are short enough to be computed; models, questions and rivals have real sizes.
+/// The examples with dims small enough to compute; models, questions and rivals have real sizes.
 pub fn small_examples() -> impl Iterator<Item = PathBuf> {
     let is_large =
         |path: &PathBuf| ["models", "questions", "rivals"].iter().any(|part| path.iter().any(|p| p == *part));
@@ -107,13 +108,13 @@ fn walk(folder: &Path, ending: &str, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The path below the repository, with `/`, without the ending: `examples/book/case1`.
+/// The path relative to the repository, with `/` and without extension: `examples/book/case1`.
 pub fn short_name(path: &Path) -> String {
     let below = path.strip_prefix(env!("CARGO_MANIFEST_DIR")).expect("below the repository").with_extension("");
     below.iter().map(|part| part.to_string_lossy()).collect::<Vec<_>>().join("/")
 }
 
-/// The methods that made the operations of a step, in order: `meet_in_middle_ring`.
+/// The methods of a step's operations, in order: `meet_in_middle_ring`.
 pub fn step_methods(schedule: &Schedule, step: StepId) -> String {
     let operations = schedule.ids().map(|id| schedule.operation(id));
     let of_step = operations.filter(|operation| operation.step as usize == step.index());

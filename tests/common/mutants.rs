@@ -1,4 +1,4 @@
-//! Ways to break a schedule, one at a time.
+//! Single mutations of a schedule.
 
 use petgraph::graph::DiGraph;
 use shardc::function::{Binary, Filler, Unary};
@@ -6,7 +6,7 @@ use shardc::mesh::{AxisId, Mesh};
 use shardc::operator::Operator;
 use shardc::schedule::{CoordMap, Cut, OpId, OpKind, Operation, Schedule, Sources};
 
-/// Every single change of the schedule that this file knows, with a name.
+/// All mutations of the schedule that this file defines, with names.
 pub fn mutants(schedule: &Schedule) -> impl Iterator<Item = (String, Schedule)> {
     let schedule = schedule.clone();
     schedule.ids().collect::<Vec<_>>().into_iter().flat_map(move |id| of_operation(&schedule, id))
@@ -23,7 +23,7 @@ fn of_operation(schedule: &Schedule, id: OpId) -> Vec<(String, Schedule)> {
     list
 }
 
-/// The same schedule with other operands; operations may change their kind with them.
+/// The same schedule with other operands; operations may change their kind accordingly.
 fn rewired(schedule: &Schedule, change: impl Fn(OpId, &mut Operation, &mut Vec<OpId>)) -> Schedule {
     let mut mutant = Schedule { operations: DiGraph::new(), ..schedule.clone() };
     for id in schedule.ids() {
@@ -34,7 +34,7 @@ fn rewired(schedule: &Schedule, change: impl Fn(OpId, &mut Operation, &mut Vec<O
     mutant
 }
 
-/// Users take an operand of equal extents instead, or do without.
+/// Removes an operation: users read an operand of equal extents instead, or omit it.
 fn deleted(schedule: &Schedule, id: OpId) -> Vec<(String, Schedule)> {
     let mut list = Vec::new();
     for operand in schedule.operands(id) {
@@ -69,7 +69,7 @@ fn deleted(schedule: &Schedule, id: OpId) -> Vec<(String, Schedule)> {
     list
 }
 
-/// Operands twice, less, in another order.
+/// Duplicated, missing and reordered operands.
 fn operands_changed(schedule: &Schedule, id: OpId) -> Vec<(String, Schedule)> {
     let count = schedule.operands(id).len();
     let mut list = Vec::new();
@@ -111,7 +111,7 @@ fn operands_changed(schedule: &Schedule, id: OpId) -> Vec<(String, Schedule)> {
     list
 }
 
-/// Other parameters.
+/// Changed parameters.
 fn kinds(mesh: &Mesh, kind: &OpKind) -> Vec<(String, OpKind)> {
     match kind {
         OpKind::Input { .. } => Vec::new(),
@@ -189,7 +189,7 @@ fn kinds(mesh: &Mesh, kind: &OpKind) -> Vec<(String, OpKind)> {
     }
 }
 
-/// One device's entry of a map changed, in each way.
+/// Changes one device's entry of a map, in several ways.
 fn cuts(mesh: &Mesh, view: &[u64], region: &[Cut]) -> Vec<(String, Vec<Cut>)> {
     let mut list = Vec::new();
     for (dim, cut) in region.iter().enumerate() {
@@ -211,7 +211,7 @@ fn cuts(mesh: &Mesh, view: &[u64], region: &[Cut]) -> Vec<(String, Vec<Cut>)> {
     list
 }
 
-/// Other lanes, another filler, one device that takes its block for another.
+/// Changed lanes, another filler, and a device that assumes another block.
 fn fillers(mesh: &Mesh, dim: usize, valid: u64, with: Filler, block: &CoordMap) -> Vec<(String, OpKind)> {
     let fill = |dim, valid, with, block: &CoordMap| OpKind::Fill { dim, valid, with, block: block.clone() };
     let mut list = Vec::new();
@@ -232,7 +232,7 @@ fn fillers(mesh: &Mesh, dim: usize, valid: u64, with: Filler, block: &CoordMap) 
     list
 }
 
-/// Other shifts; one entry of a table changed, or two swapped.
+/// Changed shifts, and table entries changed or swapped.
 fn shuffles(mesh: &Mesh, sources: &Sources) -> Vec<(String, OpKind)> {
     let route = shardc::schedule::Route::Shortest;
     let mut list = Vec::new();

@@ -1,9 +1,9 @@
-//! A naive interpreter in i64, element by element. With the library it shares the ground types: maps of coordinates,
-//! sources, shardings and lengths of indices; nothing of the interpreters.
+//! A naive interpreter in i64, element by element. It shares only basic types with the library: coordinate maps,
+//! sources, shardings and index lengths, but no interpreter code.
 //!
-//! Functions of floats have stand-ins on integers that keep what a schedule may rely on and nothing more: `exp` and
-//! `tanh` rise, a fractional factor is an odd number made of its bits, `gelu` and division scramble, and `softmax`
-//! mixes each element with the sum over its dim.
+//! Functions of floats are replaced by integer functions with only the properties that a schedule may rely on: `exp`
+//! and `tanh` are increasing, a fractional factor is an odd number derived from its bits, `gelu` and division
+//! scramble, and `softmax` mixes each element with the sum over its dim.
 
 use itertools::Itertools;
 use shardc::einsum::Einsum;
@@ -13,28 +13,28 @@ use shardc::mesh::{Axes, DeviceId, Mesh};
 use shardc::operator::Operator;
 use shardc::schedule::{CoordMap, Cut, Dense, OpKind, Region, Schedule};
 
-/// A block or a whole array, row-major.
+/// Elements of a block or a whole array, row-major.
 type Data = Vec<i64>;
 
-/// Random data, and the dense result of a schedule on them.
+/// Random inputs, and the dense result of a schedule.
 pub struct Reference {
     dense: Vec<Data>,
     /// The pieces of the open inputs, by operation and device.
     open: Vec<Vec<Data>>,
 }
 
-/// Whether the schedule computes its outputs on random data; `false` also where it cannot go on.
+/// Whether the schedule computes its outputs on random data; `false` if it cannot be run.
 pub fn computes(schedule: &Schedule, seed: u64) -> bool {
     Reference::new(schedule, seed).is_met_by(schedule)
 }
 
 impl Reference {
-    /// The inputs and arrays of a schedule; its mutants have the same.
+    /// The inputs and arrays of a schedule, which its mutants share.
     pub fn new(schedule: &Schedule, seed: u64) -> Reference {
         let mut random = fastrand::Rng::with_seed(seed);
         let mesh = &schedule.mesh;
         let small = |random: &mut fastrand::Rng, n: u64| (0..n).map(|_| random.i64(-1000..1000)).collect::<Data>();
-        // The pieces of open inputs come first, as they define their arrays.
+        // The pieces of open inputs are generated first, as they define their arrays.
         let mut given: Vec<Option<Data>> = vec![None; schedule.arrays.len()];
         let mut open = vec![Vec::new(); schedule.operations.node_count()];
         for id in schedule.ids() {
@@ -79,7 +79,7 @@ impl Reference {
         Reference { dense, open }
     }
 
-    /// Whether the schedule, or a mutant of it, has the dense result at its outputs.
+    /// Whether the schedule, or a mutant of it, has the dense result as its outputs.
     pub fn is_met_by(&self, schedule: &Schedule) -> bool {
         let mesh = &schedule.mesh;
         let Some(values) = run(schedule, &self.dense, &self.open) else { return false };
@@ -101,7 +101,7 @@ impl Reference {
     }
 }
 
-/// Whether who has something of the array has all of the elements' values, and not pieces to be combined.
+/// Whether devices hold complete elements, not pieces to be combined.
 fn is_whole(sharding: &Sharding) -> bool {
     sharding.open.is_empty() || sharding.operator == Operator::Root
 }
@@ -142,7 +142,7 @@ fn run(schedule: &Schedule, dense: &[Data], open: &[Vec<Data>]) -> Option<Vec<Ve
                     for (region, piece) in regions.iter().zip(&blocks) {
                         let Some(piece) = piece else { continue };
                         for (at, element) in places(mesh, view, region, device).into_iter().zip(piece.iter()) {
-                            // Writing twice is wrong even where both are equal.
+                            // Writing twice is an error even with equal values.
                             if block[at].replace(*element).is_some() {
                                 return None;
                             }
@@ -235,7 +235,7 @@ fn zip(left: &Data, right: &Data, combine: fn(i64, i64) -> i64) -> Data {
     left.iter().zip(right).map(|(left, right)| combine(*left, *right)).collect()
 }
 
-/// All index tuples below the extents, the last fastest.
+/// All index tuples below the extents, last index fastest.
 fn tuples(extents: &[u64]) -> Vec<Vec<u64>> {
     if extents.is_empty() {
         return vec![Vec::new()];
@@ -248,7 +248,7 @@ fn number(at: &[u64], extents: &[u64]) -> usize {
     usize::try_from(number).expect("small")
 }
 
-/// The elements of a region, in order; none where a cut misses its dim.
+/// The elements of a region, in order; `None` if a cut exceeds its dim.
 fn places(mesh: &Mesh, view: &[u64], region: &Region, device: DeviceId) -> Vec<usize> {
     let at = |map: &CoordMap| map.at(mesh, device);
     let inside = |index: &Vec<u64>| {
@@ -275,7 +275,7 @@ fn evaluate(einsum: &Einsum, extents: &[Vec<u64>], blocks: &[&Data], of: impl Fn
     let mut result = vec![0i64; usize::try_from(shape.iter().product::<u64>()).expect("small")];
     let mut words: Vec<&[u8]> = einsum.operands.iter().map(Vec::as_slice).collect();
     words.push(&einsum.result);
-    // By how much the place in each operand, and in the result at the end, grows with each index.
+    // Strides of each index in the operands, followed by those in the result.
     let steps: Vec<Vec<usize>> = words.iter().map(|word| steps(word, &lengths)).collect();
     let mut at = vec![0u64; lengths.len()];
     let mut x = vec![0i64; blocks.len()];
@@ -298,7 +298,7 @@ fn evaluate(einsum: &Einsum, extents: &[Vec<u64>], blocks: &[&Data], of: impl Fn
     result
 }
 
-/// By how much the row-major place in `word` grows with each index.
+/// Row-major strides of each index in `word`.
 fn steps(word: &[u8], lengths: &[u64]) -> Vec<usize> {
     let mut steps = vec![0; lengths.len()];
     let mut step = 1;
@@ -333,7 +333,7 @@ fn map(function: Function, einsum: &Einsum, extents: &[Vec<u64>], blocks: &[&Dat
     (0..data.len()).map(|at| scramble(data[at] ^ scramble(sum(at)))).collect()
 }
 
-/// Not linear, and one to one.
+/// A nonlinear bijection.
 fn scramble(x: i64) -> i64 {
     let x = x.wrapping_mul(0x5851_F42D_4C95_7F2D);
     (x ^ (x >> 29)).wrapping_mul(0x2545_F491_4F6C_DD1D)
@@ -388,7 +388,9 @@ fn apply(function: Function, x: &[i64]) -> i64 {
         Function::Unary(Unary::Sigmoid) => x[0].min(x[0].saturating_mul(7)),
         Function::Unary(Unary::Sqrt) => x[0].max(x[0].saturating_mul(9)),
         Function::Unary(Unary::Log) => x[0].max(x[0].saturating_mul(11)),
+        Function::Unary(Unary::Cos) => scramble(x[0]).saturating_add(1),
         Function::Unary(Unary::Gelu)
+        | Function::Unary(Unary::Sin)
         | Function::Unary(Unary::Silu)
         | Function::Unary(Unary::Rsqrt)
         | Function::Unary(Unary::Recip)

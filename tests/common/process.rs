@@ -1,30 +1,30 @@
-//! Other processes: the command itself, and tools, with a text on their standard input.
+//! Runs other processes, the command and tools, with text on standard input.
 
 use std::ffi::OsStr;
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-/// The command, to be run in a folder.
+/// The command, run in a folder.
 pub fn shardc(folder: impl AsRef<Path>, arguments: &[impl AsRef<OsStr>]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_shardc"));
     command.current_dir(folder).args(arguments);
     command
 }
 
-/// Runs a command to its end with this on its standard input.
+/// Runs a command to its end with this standard input.
 pub fn fed(command: &mut Command, input: impl AsRef<[u8]> + Send) -> Output {
     let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().expect("it starts");
     let mut stdin = child.stdin.take().expect("a pipe");
     std::thread::scope(|scope| {
-        // It may end before it has read all of it, and print before it has.
+        // The process may end before it has read everything, and may print before.
         scope.spawn(move || stdin.write_all(input.as_ref()).ok());
         child.wait_with_output().expect("it ends")
     })
 }
 
-/// What was printed.
+/// The printed text.
 pub fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }

@@ -1,4 +1,4 @@
-//! Schedules written by hand, small enough to be checked by eye.
+//! Schedules written by hand, small enough to check by eye.
 
 use shardc::dtype::DType;
 use shardc::einsum::Einsum;
@@ -25,14 +25,14 @@ pub fn sharding(dims: &[&[usize]], open: &[usize]) -> Sharding {
     Sharding { dims: dims.iter().map(list).collect(), open, operator: Operator::Sum }
 }
 
-/// `ab,bc->ac`
+/// An einsum from text: `ab,bc->ac`.
 pub fn einsum(text: &str) -> Einsum {
     let (operands, result) = text.split_once("->").expect("an arrow");
     let word = |word: &str| word.bytes().map(|letter| letter - b'a').collect::<Vec<u8>>();
     Einsum { operands: operands.split(',').map(word).collect(), result: word(result) }
 }
 
-/// Builds schedules in i64.
+/// Builds schedules of i64 elements.
 pub struct Builder {
     pub schedule: Schedule,
 }
@@ -97,7 +97,7 @@ impl Builder {
         self.schedule.outputs.push(Output { value, array, sharding });
     }
 
-    /// A view that splits `dim` in `parts`, and the region that is one of them.
+    /// A view that splits `dim` into `parts`, and the region of one part.
     fn part(extents: &[u64], dim: usize, parts: u64, map: CoordMap) -> (Vec<u64>, Region) {
         let mut view = extents.to_vec();
         let mut region = vec![Cut::Whole; extents.len() + 1];
@@ -114,7 +114,7 @@ impl Builder {
         self.op(OpKind::Slice { view, region }, &extents, &[value])
     }
 
-    /// Each device receives from the one `by` further along the axis.
+    /// Each device receives from the device `by` further along the axis.
     pub fn shift(&mut self, value: OpId, along: usize, by: i64, wrap: bool) -> OpId {
         let extents = self.extents(value);
         let sources = Sources::Shift { axes: axis(along).into(), by, wrap };
@@ -133,7 +133,7 @@ impl Builder {
         self.op(OpKind::Add { operator: Operator::Sum }, &extents, operands)
     }
 
-    /// Piece k goes to the place that map k says, along `dim`.
+    /// Puts piece k at the position given by map k, along `dim`.
     pub fn assemble(&mut self, pieces: &[OpId], dim: usize, parts: u64, maps: Vec<CoordMap>) -> OpId {
         let mut extents = self.extents(pieces[0]);
         extents[dim] *= parts;
@@ -167,7 +167,7 @@ impl Builder {
         self.op(OpKind::Map { function, einsum }, &extents, operands)
     }
 
-    /// The diagonal reduce-scatter: slice, shift and add once.
+    /// The diagonal ReduceScatter: slice, shift and add once.
     pub fn reduce_scatter(&mut self, value: OpId, along: usize, dim: usize) -> OpId {
         let n = self.schedule.mesh.size(axis(along));
         let pieces: Vec<OpId> = (0..i64::try_from(n).expect("small"))
@@ -179,7 +179,7 @@ impl Builder {
         self.add(&pieces)
     }
 
-    /// The ring all-gather: what arrives goes on to the next.
+    /// The ring AllGather: received blocks are forwarded.
     pub fn ring_gather(&mut self, value: OpId, along: usize, dim: usize) -> OpId {
         let n = self.schedule.mesh.size(axis(along));
         let mut pieces = vec![value];
@@ -229,7 +229,7 @@ fn ring_gather() -> Schedule {
     b.schedule
 }
 
-/// Pieces go both ways along a line; where nothing arrives, pieces are absent.
+/// Pieces travel both ways along a line; where no piece arrives, it is absent.
 fn line_gather() -> Schedule {
     let mut b = Builder::new(&[("X", 3)]);
     let a = b.array("A", &[("I", 6)], Dense::INPUT);
@@ -290,7 +290,7 @@ fn case_3() -> Schedule {
     b.schedule
 }
 
-/// Axis after axis on two dims, with an axis order that is not the mesh's.
+/// Gathers axis by axis on two dims, with an axis order that differs from the mesh's.
 fn two_axes() -> Schedule {
     let mut b = Builder::new(&[("X", 2), ("Y", 3)]);
     let a = b.array("A", &[("I", 12), ("K", 2)], Dense::INPUT);
@@ -362,11 +362,11 @@ fn all_to_all() -> Schedule {
     b.schedule
 }
 
-/// A binary tree to rank 0, a broadcast back, by tables with empty entries.
+/// A binary tree to rank 0 and a broadcast back, with tables that contain empty entries.
 fn tree() -> Schedule {
     let (mut b, a, value) = open_row(4, 3);
     let near = b.table(value, &[X], &[Some(1), None, Some(3), None]);
-    // The sender's own value is dropped by sending it nowhere.
+    // The sender's own value is dropped by sending it to no device.
     let own = b.table(value, &[X], &[Some(0), None, Some(2), None]);
     let pairs = b.add(&[own, near]);
     let far = b.table(pairs, &[X], &[Some(2), None, None, None]);
@@ -380,7 +380,7 @@ fn tree() -> Schedule {
     b.schedule
 }
 
-/// All of them, named.
+/// All schedules with names.
 pub fn all() -> Vec<(&'static str, Schedule)> {
     vec![
         ("diagonal reduce-scatter", diagonal(4)),

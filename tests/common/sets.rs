@@ -1,9 +1,9 @@
-//! How much of its large sets of cases a run takes.
+//! Sample sizes of large test sets.
 
-/// Whether sets are taken whole: `SHARDC_TESTS=full`. Otherwise, as by `SHARDC_TESTS=ci`, a fixed part of each is.
+/// Whether whole sets are tested (`SHARDC_TESTS=full`). Otherwise, or with `SHARDC_TESTS=ci`, a fixed part of each is.
 ///
 /// # Panics
-/// If it is any other word.
+/// If the variable has another value.
 pub fn are_full() -> bool {
     match std::env::var("SHARDC_TESTS").as_deref() {
         Err(_) | Ok("ci") => false,

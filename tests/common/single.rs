@@ -1,4 +1,4 @@
-//! Schedules of one collective by one method.
+//! Schedules of one collective with one method.
 #![allow(unreachable_pub)]
 
 use shardc::collective::CollectiveKind;
@@ -10,9 +10,10 @@ use shardc::operator::Operator;
 use shardc::schedule::{Array, ArrayId, Builder, Dense, OpId, Output, Schedule, methods};
 use shardc::span::Span;
 
-/// An array of these extents over all axes of a mesh: what `build` makes of it must be the collective's result.
+/// A schedule of an array with these extents over all axes of a mesh. The operations of `build` must produce the
+/// collective's result.
 ///
-/// Gathers and exchanges start from rows spread over all axes, reductions from sums open over all.
+/// Gathers and exchanges start from rows sharded over all axes, reductions from sums that are open over all axes.
 pub fn schedule(
     mesh: Mesh,
     kind: CollectiveKind,
@@ -50,12 +51,12 @@ pub fn schedule(
     schedule
 }
 
-/// A mesh of one axis.
+/// A mesh with one axis.
 pub fn axis(wiring: Wiring, n: u32) -> Mesh {
     Mesh::new(vec![Axis { name: "X".into(), size: n, wiring: Some(wiring), over: None }]).expect("a small mesh")
 }
 
-/// One collective by one method on one axis.
+/// One collective with one method on one axis.
 pub fn one_axis(
     kind: CollectiveKind,
     method: Method,

@@ -1,4 +1,4 @@
-//! One collective by one method on one axis, with its time, where a hop takes latency and bandwidth after each other.
+//! One collective with one method on one axis, timed under the sum rule for latency and bandwidth.
 
 use super::single::{axis, one_axis};
 use shardc::collective::CollectiveKind;
@@ -9,20 +9,20 @@ use shardc::sim::clock::{self, Timing};
 use shardc::topology::{Hardware, HopRule, Topology};
 use shardc::units::Time;
 
-/// A collective with a time.
+/// A timed collective.
 pub struct Case {
-    /// Devices.
+    /// Number of devices.
     pub n: u64,
-    /// The time of a hop.
+    /// Latency of a hop.
     pub latency: Time,
-    /// The time of a shard on a link, or where whole values are combined, of the value.
+    /// Time of a shard on a link; of a whole value if whole values are combined.
     pub bandwidth: Time,
-    /// What the clock says.
+    /// Simulated timing.
     pub timing: Timing,
 }
 
 impl Case {
-    /// `shard` bytes on each device before a gather, or after a scatter; whole values are n times that.
+    /// A case with `shard` bytes on each device before a gather or after a scatter; whole values have n times as many.
     pub fn new(kind: CollectiveKind, method: Method, wiring: Wiring, n: u32, shard: u64, chunks: u64) -> Case {
         let hardware = Hardware { hop_rule: HopRule::Sum, ..Hardware::named("tpu_v5e").expect("shipped") };
         let topology = Topology::new(axis(wiring, n), hardware).expect("a common tick");
@@ -37,7 +37,7 @@ impl Case {
     }
 
     /// # Panics
-    /// If it does not take so many hops, and the time of so many shards.
+    /// If it does not take this number of hops, and the time of this number of shards.
     pub fn takes(&self, hops: u64, shards: u64) {
         assert_eq!(self.timing.makespan, self.latency * hops + self.bandwidth * shards, "{} devices", self.n);
     }

@@ -1,9 +1,9 @@
-//! Tools that tests use where they are there, and that have to be there with `SHARDC_TOOLS=required`.
+//! External tools: tests that need them are skipped without them, but fail with `SHARDC_TOOLS=required`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Says that a test is skipped for want of a tool.
+/// Reports that a test is skipped because a tool is missing.
 ///
 /// # Panics
 /// With `SHARDC_TOOLS=required`.
@@ -12,10 +12,10 @@ pub fn skipped(tool: &str) {
     println!("skipped: there is no {tool}; `.ci/install` brings it");
 }
 
-/// Whether a tool is there, and prints its version when it is asked so.
+/// Whether a tool is installed and prints its version on request.
 ///
 /// # Panics
-/// If it is not, with `SHARDC_TOOLS=required`.
+/// If it is missing, with `SHARDC_TOOLS=required`.
 pub fn there(tool: &str, version: &str) -> bool {
     let is_there = Command::new(tool).arg(version).output().is_ok_and(|output| output.status.success());
     if !is_there {
@@ -24,11 +24,11 @@ pub fn there(tool: &str, version: &str) -> bool {
     is_there
 }
 
-/// Pythons that have JAX: `SHARDC_PYTHON` or the one that `.ci/install` makes, then the one with a newer JAX, where
-/// `.ci/install` found a Python for it.
+/// Python interpreters with JAX: `SHARDC_PYTHON` or the one installed by `.ci/install`, then one with a newer JAX if
+/// `.ci/install` found a Python version for it.
 ///
 /// # Panics
-/// If there is none and `SHARDC_TOOLS=required`.
+/// If there is none, with `SHARDC_TOOLS=required`.
 pub fn pythons() -> Vec<PathBuf> {
     let own = |folder: &str| Path::new(env!("CARGO_MANIFEST_DIR")).join("target").join(folder).join("bin/python");
     let has_jax = |python: &PathBuf| {

@@ -1,5 +1,5 @@
-//! An independent count: a schedule's JSON, device by device, message by message, with blocks that are allocated and
-//! freed. Nothing here knows how the compiler counts.
+//! An independent count of traffic and memory from a schedule's JSON, device by device and message by message, with
+//! allocated and freed blocks. Shares no code with the compiler's count.
 
 use serde_json::Value;
 use shardc::compiler::Compiled;
@@ -16,7 +16,7 @@ use shardc::supply::Supply;
 use shardc::units::Time;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Where a plan says something else than its schedule; none if all of its figures are right.
+/// The first difference between the figures of a plan and of its schedule; `None` if all agree.
 pub fn disagreement(compiled: &Compiled) -> Option<String> {
     let Compiled { plan, schedule, .. } = compiled;
     let devices = schedule.mesh.device_count();
@@ -48,7 +48,7 @@ pub fn disagreement(compiled: &Compiled) -> Option<String> {
     (peak != Some(&told.peak.0)).then(|| format!("holds {:?}, counted {peak:?}", told.peak))
 }
 
-/// Where the time of a step is not that of its operations by themselves; none if all times are right.
+/// The first step whose time differs from that of its operations alone; `None` if all agree.
 pub fn other_time(compiled: &Compiled) -> Option<String> {
     let Compiled { plan, topology, .. } = compiled;
     if CostModel::named(plan.costs) != Some(CostModel::Exact) {
@@ -69,7 +69,7 @@ pub fn other_time(compiled: &Compiled) -> Option<String> {
         if time != told {
             return Some(format!("{name} takes {told:?}, by itself {time:?}"));
         }
-        // One pass over memory: what comes from outside, once, and what is needed outside.
+        // One pass over memory: values from outside are read once, and results needed outside are written once.
         let products = kernel.iter().filter(|id| matches!(plan.step(**id).op, StepOp::Product { .. })).count();
         if kernel.len() > 1 && products == 0 {
             let outside = |id: &StepId| !kernel.contains(id);
@@ -85,7 +85,7 @@ pub fn other_time(compiled: &Compiled) -> Option<String> {
     })
 }
 
-/// The steps of a kernel on the whole machine, nothing before them and nothing after them.
+/// The steps of a kernel on the whole machine, without other steps.
 fn alone(compiled: &Compiled, kernel: &[StepId]) -> Option<Schedule> {
     let plan = &compiled.plan;
     let mut schedule = Schedule::new(plan.program.mesh.clone());
@@ -138,11 +138,11 @@ fn alone(compiled: &Compiled, kernel: &[StepId]) -> Option<Schedule> {
     Some(schedule)
 }
 
-/// What the devices of a schedule send, receive and hold.
+/// Traffic and memory of the devices of a schedule.
 pub struct Counted {
     /// By step and device: bytes sent, bytes received, messages received.
     pub steps: BTreeMap<u64, Vec<[u64; 3]>>,
-    /// The most bytes that each device holds at once.
+    /// Peak bytes of each device.
     pub peaks: Vec<u64>,
     /// All messages.
     messages: Vec<Message>,
@@ -154,15 +154,15 @@ struct Message {
     from: DeviceId,
     to: DeviceId,
     bytes: u64,
-    /// Along the axis in which they differ; none where it goes the shortest way.
+    /// Hops along the axis in which the devices differ; `None` for the shortest route.
     hops: Option<u64>,
 }
 
-/// What passes links: bytes, on a switch in and out of its ports, and hops.
+/// Traffic of links: bytes, counted in and out of the ports of a switch, and hops.
 type Passed = [u128; 2];
 
-/// Where a plan or the clock says something else of the links than the messages of the schedule; none if all is right.
-/// Nothing is said of axes in parts, of degraded links, and of gathers that are kept as one operation.
+/// The first difference between the link loads of plan, simulator and messages; `None` if all agree. Split axes,
+/// degraded links, and gathers kept as one operation are not checked.
 pub fn other_links(compiled: &Compiled) -> Option<String> {
     let Compiled { plan, topology, schedule, .. } = compiled;
     let mesh = &schedule.mesh;
@@ -170,7 +170,7 @@ pub fn other_links(compiled: &Compiled) -> Option<String> {
     if mesh.views().next().is_some() || topology.is_degraded() || schedule.ids().any(is_kept) {
         return None;
     }
-    // All axes on one switch are one.
+    // All axes on one switch count as one.
     let wires = |axis: AxisId| -> String {
         let links = topology.links(axis);
         if links.wiring == Wiring::Switch { topology.network(axis).name.clone() } else { mesh.axis(axis).name.clone() }
@@ -184,7 +184,7 @@ pub fn other_links(compiled: &Compiled) -> Option<String> {
             let shortest = match topology.links(axis).wiring {
                 Wiring::Ring => apart.min(mesh.size(axis) - apart),
                 Wiring::Line => apart,
-                // However many axes of a switch it takes, it passes it once.
+                // A message passes a switch once, whatever number of its axes it crosses.
                 Wiring::Switch => u64::from(apart > 0 && switches.insert(wires(axis))),
             };
             let is_switch = topology.links(axis).wiring == Wiring::Switch;
@@ -194,7 +194,7 @@ pub fn other_links(compiled: &Compiled) -> Option<String> {
             sum[1] += hops;
         }
     }
-    // On a part of the machine: on each link, and of each device, as much as on the whole.
+    // On a part of the machine, loads per link and per device equal those on the whole.
     let differs = |told: &[AxisLoad], counted: &BTreeMap<String, Passed>, times: u64| {
         let mut left = counted.clone();
         left.retain(|_, passed| *passed != [0; 2]);
@@ -232,7 +232,7 @@ pub fn other_links(compiled: &Compiled) -> Option<String> {
 }
 
 impl Counted {
-    /// Of each device, all steps together.
+    /// Totals of each device over all steps.
     pub fn whole(&self, devices: usize) -> Vec<[u64; 3]> {
         let mut whole = vec![[0; 3]; devices];
         for step in self.steps.values() {
@@ -244,7 +244,7 @@ impl Counted {
     }
 }
 
-/// A mesh as the JSON has it: names and sizes, and parts of axes with their own.
+/// A mesh in JSON form: names and sizes, and parts of axes.
 struct Mesh {
     names: Vec<String>,
     sizes: Vec<u64>,
@@ -283,7 +283,7 @@ impl Mesh {
         device
     }
 
-    /// The value of a map of coordinates; none where it is said to be none.
+    /// The value of a coordinate map; `None` if it is absent.
     fn map(&self, map: &Value, device: u64) -> Option<i64> {
         if let Some(affine) = map.get("affine") {
             let terms = affine["terms"].as_array().expect("terms");
@@ -298,7 +298,7 @@ impl Mesh {
         table["entries"][usize::try_from(rank).unwrap()].as_i64()
     }
 
-    /// From whom a device receives.
+    /// The device from which a device receives.
     fn source(&self, sources: &Value, device: u64) -> Option<u64> {
         if let Some(shift) = sources.get("shift") {
             let axes = self.axes(&shift["axes"]);
@@ -314,7 +314,7 @@ impl Mesh {
     }
 }
 
-/// Runs a schedule without numbers. Its mesh must have no axes in parts that run across each other.
+/// Runs a schedule without data. Parts of axes in its mesh must not overlap.
 pub fn count(json: &str) -> Counted {
     let schedule: Value = serde_json::from_str(json).expect("JSON");
     let axes = schedule["mesh"]["axes"].as_array().expect("axes");
@@ -338,7 +338,7 @@ pub fn count(json: &str) -> Counted {
         .iter()
         .map(|output| usize::try_from(output["value"].as_u64().unwrap()).unwrap())
         .collect();
-    // In which allocation each value lies, for each device.
+    // The allocation that contains each value, for each device.
     let mut lies: Vec<Vec<Option<usize>>> = Vec::new();
     let mut steps: BTreeMap<u64, Vec<[u64; 3]>> = BTreeMap::new();
     let mut messages = Vec::new();
@@ -352,7 +352,7 @@ pub fn count(json: &str) -> Counted {
         None => Vec::new(),
     };
     let kernel_of = |at: usize| kernels.iter().position(|kernel| kernel.contains(&at));
-    // What only the own kernel reads is in no memory.
+    // Values that are read only inside their kernel are not in memory.
     let is_inside = |at: usize| {
         let users: Vec<usize> = (0..operations.len()).filter(|user| operands[*user].contains(&at)).collect();
         let own = kernel_of(at);
@@ -440,8 +440,8 @@ pub fn count(json: &str) -> Counted {
     Counted { steps, peaks, messages }
 }
 
-/// Allocates and frees along the list. Inputs are there before anything is done; only those that are donated are freed,
-/// not before they are named.
+/// Allocates and frees blocks in list order. Inputs are present from the start. Only donated inputs are freed, and
+/// not before they are first used.
 fn peak(
     device: usize,
     lies: &[Vec<Option<usize>>],
@@ -456,7 +456,7 @@ fn peak(
         let array = usize::try_from(operations[at]["op"]["input"]["array"].as_u64().unwrap()).unwrap();
         ["donated_input", "iota"].iter().any(|given_up| arrays[array]["definition"] == *given_up)
     };
-    // How many values that are still to be read, or are outputs, lie in an allocation.
+    // Number of values in each allocation that are still to be read, or are outputs.
     let mut readers: BTreeMap<usize, usize> = BTreeMap::new();
     for operand in operands.iter().flatten().chain(outputs) {
         if let Some(block) = lies[*operand][device] {
@@ -472,7 +472,7 @@ fn peak(
             heap.insert(at, size(at));
         }
         peak = peak.max(heap.values().sum());
-        // A kernel reads to its end.
+        // A kernel reads its operands until its end.
         for operand in (0..=at).filter(|user| ends[*user] == at).flat_map(|user| &operands[user]) {
             if let Some(block) = lies[*operand][device] {
                 *readers.get_mut(&block).expect("it is read") -= 1;

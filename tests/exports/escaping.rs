@@ -1,8 +1,8 @@
-//! Names, comments, file names and values are nothing but text in whatever they are copied into: the language's own
-//! parser reads what is written, finds the same as without them, and gets the text back. On terminals nothing that
-//! steers them is left.
+//! Names, comments, file names and values stay plain text in every output format: the language's own parser reads the
+//! output, finds the same structure as without them, and returns the text. Terminal output contains no control
+//! sequences.
 //!
-//! Python, and Graphviz for its graphs, are used where they are; with `SHARDC_TOOLS=required` they have to be there.
+//! Python and Graphviz are used where installed; with `SHARDC_TOOLS=required` they must be.
 #![allow(missing_docs)]
 
 use crate::common::compile;
@@ -12,7 +12,8 @@ use serde_json::Value;
 use shardc::diag::Diagnostics;
 use shardc::escape::{self, is_steering};
 use shardc::export::{jax, mscclpp, stablehlo};
-use shardc::picture::graph::{Graph, Kind, Node};
+use shardc::picture::graph::{Graph, Node};
+use shardc::picture::palette::Kind;
 use shardc::picture::svg::{self, Named};
 use shardc::picture::trace::trace;
 use shardc::plan::unroll;
@@ -30,8 +31,8 @@ A: f32[I_X, J]
 B: f32[J, K]
 C[I, K] = A * B # ";
 
-/// What is put where only text may stand: every character that steers readers, and what ends a comment, a string, a
-/// line or a tag in one of the languages.
+/// Hostile texts: every control character, and everything that ends a comment, a string, a line or a tag in one of
+/// the languages.
 fn hostile() -> Vec<String> {
     let steering = ('\0'..=char::MAX).filter(|c| is_steering(*c) && *c != '\n');
     let each = steering.map(|c| format!("a{c}import os; os.system('x')"));
@@ -58,15 +59,16 @@ fn given(tool: &str, arguments: &[&str], input: &[u8]) -> Output {
     fed(Command::new(tool).args(arguments), input)
 }
 
-/// A folder of its own for a test, gone after it.
+/// A separate folder for a test, removed at the end.
 fn folder() -> tempfile::TempDir {
     tempfile::tempdir().expect("a folder")
 }
 
-/// Modules for JAX: Python reads the same statements as without the text, and the file's name is in the docstring.
+/// JAX modules: Python parses the same statements as without the text, and the docstring contains the file name.
 #[test]
 fn python_reads_nothing_but_the_module() {
-    // Ends with the name if the docstring is right, with an error if it is not Python, else with another tree.
+    // Exits with the name if the docstring is right, with an error if the text is not Python, and otherwise with a
+    // different tree.
     const READ: &str = "\
 import ast, io, json, sys, tokenize
 plain, *cases = json.load(sys.stdin)
@@ -99,7 +101,7 @@ for case in cases:
     }
 }
 
-/// StableHLO: a comment ends with its line, so without lines of comments all is as it was.
+/// StableHLO: a comment ends at its line end, so the text without comment lines is unchanged.
 #[test]
 fn mlir_reads_nothing_but_the_module() {
     let compiled = compile(PROGRAM);
@@ -117,7 +119,7 @@ fn mlir_reads_nothing_but_the_module() {
     }
 }
 
-/// The same by MLIR's own parser: each module is the one without the text.
+/// The same with MLIR's own parser: each module equals the one without the text.
 #[test]
 fn mlir_parses_nothing_but_the_module() {
     const PARSE: &str = "import json, sys\n\
@@ -156,14 +158,14 @@ fn labelled(text: &str) -> Graph {
     Graph { nodes, edges: vec![(0, 1)], groups: [(0, text.to_owned())].into() }
 }
 
-/// Graphs for Graphviz: its own picture has the text, and two nodes.
+/// Graphviz: the picture contains the text and two nodes.
 #[test]
 fn graphviz_shows_the_text() {
     if !there("dot", "-V") {
         return;
     }
     let all = hostile();
-    // One after the other on one input: it draws each.
+    // All graphs are passed as one input; Graphviz draws each.
     let graphs: String = all.iter().map(|text| labelled(text).dot()).collect();
     let output = given("dot", &["-Tsvg"], graphs.as_bytes());
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -184,7 +186,7 @@ fn graphviz_shows_the_text() {
     }
 }
 
-/// Mermaid: within quotes there are words and numbered characters, which give the text.
+/// Mermaid: quoted strings contain words and numbered characters, which decode to the text.
 #[test]
 fn mermaid_shows_the_text() {
     for text in hostile() {
@@ -209,7 +211,7 @@ fn mermaid_shows_the_text() {
     }
 }
 
-/// The same by Mermaid itself, in a browser: each label is the text, and there is nothing else.
+/// The same with Mermaid in a browser: each label is the text, and there are no other elements.
 #[test]
 fn mermaid_draws_the_text() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/browser/node_modules");
@@ -228,7 +230,7 @@ fn mermaid_draws_the_text() {
     let output = given("node", &arguments, &serde_json::to_vec(&graphs).expect("texts"));
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let drawn: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    // At the ends of a label even these are white space to it.
+    // At the ends of a label, Mermaid treats these as white space.
     let plain = |text: &str| text.replace(['\u{A0}', '\u{FEFF}'], " ").split_whitespace().collect::<Vec<_>>().join(" ");
     for (text, drawn) in texts.iter().zip(drawn.as_array().expect("a list")) {
         let labels = |kind: &str| -> Vec<String> {
@@ -240,7 +242,7 @@ fn mermaid_draws_the_text() {
     }
 }
 
-/// SVG: read back as XML, the text is text and there are as many elements as without it.
+/// SVG: parsed as XML, it contains the text and as many elements as without it.
 #[test]
 fn svg_shows_the_text() {
     let compiled = compile(PROGRAM);
@@ -257,7 +259,7 @@ fn svg_shows_the_text() {
     }
 }
 
-/// The page of a report: two scripts, which are its own, and a document that has the text as it is.
+/// HTML reports: two scripts, which are the report's own, and the document with the unchanged text.
 #[test]
 fn html_shows_the_text() {
     let none = Diagnostics::default();
@@ -274,7 +276,7 @@ fn html_shows_the_text() {
     }
 }
 
-/// JSON: what is between quotes is what was meant.
+/// JSON: the strings decode to the text.
 #[test]
 fn json_has_the_text() {
     let compiled = compile(PROGRAM);
@@ -297,7 +299,7 @@ fn json_has_the_text() {
     }
 }
 
-/// TOML: a profile is read back as it was.
+/// TOML: a profile is read back unchanged.
 #[test]
 fn toml_has_the_text() {
     for text in hostile() {
@@ -308,7 +310,7 @@ fn toml_has_the_text() {
     }
 }
 
-/// A snapshot has as many lines as ever, whatever the file and the options are called.
+/// A snapshot has the same number of lines for any file name and options.
 #[test]
 fn a_snapshot_keeps_its_lines() {
     let compiled = compile(PROGRAM);
@@ -327,7 +329,7 @@ fn shardc(folder: &Path, arguments: &[&str], input: &str) -> Output {
     fed(&mut process::shardc(folder, arguments), input)
 }
 
-/// Nothing that a command writes steers a terminal.
+/// Asserts that the output of a command contains no control sequences.
 fn is_harmless(output: &Output, what: &str) {
     for stream in [&output.stdout, &output.stderr] {
         let text = String::from_utf8(stream.clone()).expect("text");
@@ -337,8 +339,8 @@ fn is_harmless(output: &Output, what: &str) {
     assert!(matches!(output.status.code(), Some(0..=2)), "{what}: {:?}", output.status);
 }
 
-/// Programs, schedules and profiles with characters that cannot be seen are refused where they are, so that a comment
-/// hides nothing: not a line from the compiler, and not its meaning from a reader.
+/// Programs, schedules and profiles with invisible characters are refused at their place, so that a comment cannot
+/// hide a line from the compiler or a meaning from the reader.
 #[test]
 fn texts_with_control_characters_are_refused_at_their_place() {
     let folder = folder();
@@ -368,17 +370,17 @@ fn texts_with_control_characters_are_refused_at_their_place() {
             assert!(matches!(output.status.code(), Some(1 | 2)) && output.stdout.is_empty(), "{what} with {wrong:?}");
         }
     }
-    // Once this made a module that ran what stood behind the carriage return.
+    // This once produced a module that executed the text after the carriage return.
     for to in ["jax", "jax-constraints", "stablehlo"] {
         let output = shardc(folder.path(), &["export", "-", "--to", to], &format!("{PROGRAM}a\rimport os\n"));
         assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0));
     }
-    // CRLF, tabs and a byte order mark are what editors write.
+    // CRLF, tabs and a byte order mark are accepted, because editors write them.
     let source = format!("\u{FEFF}{PROGRAM}\ta\n").replace('\n', "\r\n");
     assert!(shardc(folder.path(), &["run", "-"], &source).status.success());
 }
 
-/// Names in schedules are shown in many places, and those that cannot be shown are refused.
+/// Schedule names are printed in many places, so names that cannot be printed are refused.
 #[test]
 fn schedules_with_names_that_cannot_be_shown_are_refused() {
     let folder = folder();
@@ -405,7 +407,7 @@ fn schedules_with_names_that_cannot_be_shown_are_refused() {
     }
 }
 
-/// Whatever files, arguments and their contents are called, what is printed of them is harmless.
+/// Terminal output is harmless for any names and contents of files and arguments.
 #[test]
 fn terminals_are_never_steered() {
     let folder = folder();
@@ -477,7 +479,7 @@ fn terminals_are_never_steered() {
     }
 }
 
-/// The hostile texts are worth their name: each would be seen by at least one of the readers here.
+/// Each hostile text would be detected by at least one of the readers here.
 #[test]
 fn all_that_steers_is_tried() {
     let all: String = hostile().concat();

@@ -1,4 +1,4 @@
-//! Schedules in the formats of other tools: what is written is read back, and does what the schedule did.
+//! Schedules in formats of other tools: exported files can be read, and do the same as the schedule.
 
 #![allow(clippy::cast_possible_truncation, reason = "the numbers are small")]
 
@@ -36,7 +36,7 @@ fn msccl_comes_back_and_is_proven() {
                 let proof = msccl::prove(&back.program, None, Room::of(back.program.dialect))
                     .unwrap_or_else(|flaw| panic!("{name}: {flaw}\n{text}"));
                 assert_eq!(proof.kind, algorithm.kind, "{name}");
-                // Bundles on a line carry what only other devices would want.
+                // Bundles on a line carry blocks that only other devices need.
                 assert_eq!(proof.unused.is_some(), method == Method::LineBundled, "{name}\n{text}");
                 let again = proof.schedule(schedule.mesh.clone(), DType::F32, 3);
                 verify(&again).unwrap_or_else(|malformed| panic!("{name}: {malformed}"));
@@ -71,7 +71,7 @@ fn mscclpp_comes_back_and_is_proven() {
     assert!(proven > 500, "{proven}");
 }
 
-/// The command, in a folder for the files of this test.
+/// Runs the command in the folder of this file's tests.
 fn shardc(arguments: &[&str]) -> (Option<i32>, String) {
     let folder = std::env::temp_dir().join(format!("shardc-export-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a folder");
@@ -82,7 +82,7 @@ fn shardc(arguments: &[&str]) -> (Option<i32>, String) {
     (output.status.code(), String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
 }
 
-/// What docs/formats.md shows.
+/// The examples in docs/formats.md.
 #[test]
 fn commands_of_the_document() {
     let document = include_str!("../../docs/formats.md");
@@ -96,7 +96,7 @@ fn commands_of_the_document() {
         let (code, text) = shardc(&words.collect::<Vec<_>>());
         assert_eq!(code, Some(0), "{command}\n{text}");
     }
-    // A sum of which one part is lost.
+    // A sum that loses a contribution.
     let path = std::env::temp_dir().join(format!("shardc-export-{}", std::process::id())).join("attention.xml");
     let right = std::fs::read_to_string(&path).expect("written above");
     std::fs::write(&path, right.replacen("type=\"rrc\"", "type=\"r\"", 1)).expect("a folder");
@@ -107,7 +107,7 @@ fn commands_of_the_document() {
     std::fs::remove_dir_all(path.parent().expect("the folder")).expect("the folder goes away");
 }
 
-/// A copy to where nobody looks, and one that is overwritten: right, and told of.
+/// An unused copy and an overwritten copy are correct, but reported.
 #[test]
 fn what_nobody_needs_is_told() {
     let mesh = axis(Wiring::Ring, 4);
@@ -131,7 +131,7 @@ fn what_nobody_needs_is_told() {
     assert_eq!((first.rank, first.block, first.step, count), (2, 0, 0, 2));
 }
 
-/// Entities, deep nesting, huge numbers, long lines: refused at once.
+/// Entities, deep nesting, huge numbers and long lines are refused quickly.
 #[test]
 fn hostile_files_are_refused_quickly() {
     let algo = |body: &str| {
@@ -162,7 +162,7 @@ fn hostile_files_are_refused_quickly() {
     }
 }
 
-/// Messages alone: of every method they are matched, nothing waits for ever, and traces say the same.
+/// For every method, messages are matched, there is no deadlock, and traces contain the same messages.
 #[test]
 fn messages_come_back_from_traces() {
     for n in 2..=16 {
@@ -181,7 +181,8 @@ fn messages_come_back_from_traces() {
     }
 }
 
-/// Nodes dropped, doubled, sent elsewhere, of another length, waiting for each other: refused, as is damage to files.
+/// Messages that are missing, duplicated, misdirected, of the wrong length or in cyclic dependency are refused, and
+/// so are damaged files.
 #[test]
 fn wrong_messages_are_refused() {
     let mut random = fastrand::Rng::with_seed(3);
@@ -212,7 +213,7 @@ fn wrong_messages_are_refused() {
             nodes[last].after.push(0);
             assert!(messages::check(&circle, None).is_err(), "{name}");
         }
-        // A file that ends too early has no length that fits.
+        // The length prefix of a truncated file does not fit.
         let files = chakra::write(&right, |bytes| bytes).files;
         for file in files.iter().filter(|file| !file.is_empty()) {
             let cut = vec![file[..file.len() - 1].to_vec()];
@@ -225,7 +226,7 @@ fn wrong_messages_are_refused() {
     }
 }
 
-/// What the stock compiler of protobuf reads in a message.
+/// Decodes a message with the standard protobuf compiler.
 fn decoded(kind: &str, message: &[u8]) -> String {
     let mut protoc = Command::new("protoc");
     protoc.args([&format!("--decode=ChakraProtoMsg.{kind}"), "--proto_path=tests/chakra", "et.proto"]);
@@ -234,7 +235,7 @@ fn decoded(kind: &str, message: &[u8]) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
-/// Each message of a file is what the hand-typed description says, with all fields that a feeder wants.
+/// Each message conforms to the hand-typed description, with all fields that a feeder requires.
 #[test]
 fn the_stock_compiler_reads_traces() {
     if !there("protoc", "--version") {
@@ -272,7 +273,7 @@ fn the_stock_compiler_reads_traces() {
         };
         assert!(text.contains(&format!("type: {kind}")), "{text}");
         assert!(names.iter().all(|name| text.contains(&format!("name: \"{name}\""))), "{text}");
-        // Whatever the description lacks would be shown as a number.
+        // Fields missing in the description would be printed as numbers.
         let known = |line: &str| line.trim().starts_with(|c: char| c.is_ascii_alphabetic() || c == '}');
         assert!(text.lines().all(known), "{text}");
         let size = |bytes: u64| format!("int64_val: {bytes}");
@@ -283,7 +284,7 @@ fn the_stock_compiler_reads_traces() {
     }
 }
 
-/// Each collective of the small examples, as far as the formats have words for it.
+/// Each collective of the small examples, if the formats support it.
 #[test]
 #[expect(clippy::print_stdout, reason = "how many are refused is worth reading")]
 fn collectives_of_examples_come_back() {
@@ -329,7 +330,7 @@ fn collectives_of_examples_come_back() {
     }
 }
 
-/// Random damage to files of each format: they are read or refused, and what is read is proven or refused.
+/// Random damage to files of each format: they are read or refused, and files that are read are proven or refused.
 #[test]
 fn damage_brings_no_panic() {
     let mut random = fastrand::Rng::with_seed(4);
@@ -354,7 +355,7 @@ fn damage_brings_no_panic() {
     }
 }
 
-/// A file with a few bytes changed, doubled or lost.
+/// A file with a few bytes changed, duplicated or removed.
 fn damaged(file: &[u8], random: &mut fastrand::Rng, read: impl FnOnce(&[u8])) {
     let mut file = file.to_vec();
     for _ in 0..random.usize(1..4) {
@@ -373,7 +374,7 @@ fn damaged(file: &[u8], random: &mut fastrand::Rng, read: impl FnOnce(&[u8])) {
     read(&file);
 }
 
-/// What the reports of `prove` say in JSON is what their schema says, and nothing else is taken.
+/// The JSON reports of `prove` conform to their schema, and changed reports do not.
 #[test]
 fn reports_are_what_their_schema_says() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/algorithm.schema.json");

@@ -1,11 +1,12 @@
-//! Modules for JAX on forced host devices: the numbers are those of whole arrays, and the lowered program has the plan's
-//! collectives.
+//! Runs JAX modules on forced host devices: results equal those of whole arrays, and the lowered program contains the
+//! plan's collectives.
 //!
-//! Needs Python with JAX: the one that `SHARDC_PYTHON` names, `target/python` (which `.ci/install` makes), or `python3`.
-//! Where there is none, the tests are skipped and say so; with `SHARDC_TOOLS=required` they fail. A part of the programs
-//! also runs in a newer JAX, that of `target/python-3.12`, where `.ci/install` could make it.
+//! Requires Python with JAX: the one named by `SHARDC_PYTHON`, `target/python` (created by `.ci/install`), or
+//! `python3`. Without it, the tests are skipped with a message; with `SHARDC_TOOLS=required` they fail. A part of the
+//! programs also runs in a newer JAX, that of `target/python-3.12`, if `.ci/install` could create it.
 #![allow(clippy::print_stdout, missing_docs)]
 
+use crate::common::page;
 use crate::common::tools::pythons;
 use crate::common::{programs, sets, short_name};
 use itertools::Itertools;
@@ -25,7 +26,7 @@ use std::process::Command;
 /// Longer dims are halved while they are even.
 const LONGEST: u64 = 32;
 
-/// One collective: its kind in StableHLO, who takes part, and the bytes that a device receives at least.
+/// A collective: its kind in StableHLO, its groups, and the minimum bytes received per device.
 type Seen = (String, BTreeSet<BTreeSet<u64>>, u64);
 
 /// The plan of a program with its long dims shortened.
@@ -40,7 +41,7 @@ fn small_plan(source: &str, costs: CostModel) -> Plan {
         }
         let size = if program.repeats.is_empty() || name != "LAYERS" { size } else { 2 };
         let tried = [sizes.clone(), vec![(name.to_owned(), size)]].concat();
-        // What is made of other dims follows them.
+        // Dims defined by others follow them.
         if compiler::check_with(source, &tried, Spelling::Exact).is_ok() {
             sizes = tried;
         }
@@ -52,21 +53,21 @@ fn small_plan(source: &str, costs: CostModel) -> Plan {
     compiler::plan(&program, &topology, &options).unwrap_or_else(|found| panic!("{found:?}\n{source}"))
 }
 
-/// Who is to have words for the collectives.
+/// The target language, which determines the available collectives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Tongue {
     Jax,
     StableHlo,
 }
 
-/// The collectives of a plan whose repeats are spelled out.
+/// The collectives of a plan with unrolled repeats.
 fn planned(plan: &Plan, tongue: Tongue) -> Vec<Seen> {
     let mesh = &plan.program.mesh;
     let mut seen = Vec::new();
     for id in plan.ids() {
         let StepOp::Collective(collective) = &plan.step(id).op else { continue };
         let mut from = plan.step(plan.operands(id)[0]).layout.clone();
-        // One move is written as the chain that it stands for.
+        // A routed move is exported as the chain that it replaces.
         let Collective::Reshard { by, .. } = collective else {
             seen.extend(sent(collective, &from, mesh, tongue));
             continue;
@@ -79,7 +80,7 @@ fn planned(plan: &Plan, tongue: Tongue) -> Vec<Seen> {
     seen
 }
 
-/// One collective; `None` where nothing is sent.
+/// The exported form of a collective; `None` if nothing is sent.
 fn sent(collective: &Collective, from: &Layout, mesh: &Mesh, tongue: Tongue) -> Option<Seen> {
     if !collective.kind().sends() {
         return None;
@@ -89,7 +90,7 @@ fn sent(collective: &Collective, from: &Layout, mesh: &Mesh, tongue: Tongue) -> 
     let bytes = collective.bytes_received(from, mesh).0;
     let local = from.local_bytes(mesh).0;
     let members = axes.group_size(mesh);
-    // What JAX has no word for is made of other collectives.
+    // Collectives without a JAX primitive are composed of others.
     let (kind, bytes) = match (collective.kind(), operator) {
         (CollectiveKind::AllGather, _) => ("all_gather", bytes),
         (CollectiveKind::ReduceScatter, operator) if operator == Operator::Sum || tongue == Tongue::StableHlo => {
@@ -106,7 +107,7 @@ fn sent(collective: &Collective, from: &Layout, mesh: &Mesh, tongue: Tongue) -> 
     Some((kind.to_owned(), groups(mesh, axes, collective), bytes))
 }
 
-/// The devices that differ along the axes alone; of a permute, all of these groups are one list of pairs.
+/// Groups of devices that differ along these axes only. For a permute, all groups form one list of pairs.
 fn groups(mesh: &Mesh, axes: AxisSet, collective: &Collective) -> BTreeSet<BTreeSet<u64>> {
     let mut groups: BTreeMap<Vec<u32>, BTreeSet<u64>> = BTreeMap::new();
     for device in mesh.devices() {
@@ -156,7 +157,7 @@ fn lowered(answer: &Value) -> Vec<Seen> {
         .collect()
 }
 
-/// Writes the modules, runs them, and gives the answers by their names.
+/// Writes the modules, runs them, and returns the answers by name.
 fn driven(python: &Path, folder: &str, modules: &BTreeMap<String, String>) -> BTreeMap<String, Value> {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(folder);
     let _ = std::fs::remove_dir_all(&folder);
@@ -173,7 +174,7 @@ fn driven(python: &Path, folder: &str, modules: &BTreeMap<String, String>) -> BT
     answers.into_iter().map(|answer| (name(&answer), answer)).collect()
 }
 
-/// Where the numbers are not those of whole arrays.
+/// Mismatches between the results and those of whole arrays.
 fn off(name: &str, answer: &Value) -> Vec<String> {
     if let Some(error) = answer["error"].as_str() {
         return vec![format!("{name}: {error}")];
@@ -186,7 +187,7 @@ fn off(name: &str, answer: &Value) -> Vec<String> {
     differences.filter(|(_, found)| is_off(found)).map(|(output, found)| format!("{name}: {output} {found}")).collect()
 }
 
-/// Modules, and the collectives that they are to have.
+/// Modules, and their expected collectives.
 #[derive(Clone, Default)]
 struct Cases {
     modules: BTreeMap<String, String>,
@@ -208,21 +209,21 @@ impl Cases {
         self.wanted.insert(name, planned(&plan, Tongue::StableHlo));
     }
 
-    /// Which collectives become of whole arrays is the compiler's matter.
+    /// Adds a module of whole arrays; the compiler chooses its collectives.
     fn add_whole(&mut self, name: &str, source: &str, plan: &Plan) {
         let (name, plan) = (format!("{name}.mlir"), unroll::unroll(plan).expect("short enough"));
         self.modules.insert(name.clone(), stablehlo::module(&plan, source, stablehlo::Options::default()));
         self.wanted.insert(name, Vec::new());
     }
 
-    /// The same in Python.
+    /// Adds a JAX module of whole arrays with constraints.
     fn add_constraints(&mut self, name: &str, source: &str, plan: &Plan) {
         let name = format!("{name}.constraints.py");
         self.modules.insert(name.clone(), jax::constraints(plan, &name, source));
         self.wanted.insert(name, Vec::new());
     }
 
-    /// The forms of every so manieth program.
+    /// Every `each`-th program in all its forms.
     fn some(&self, each: usize) -> Cases {
         let program = |name: &str| name.split('.').next().unwrap_or_default().to_owned();
         let programs: BTreeSet<String> = self.modules.keys().map(|name| program(name)).collect();
@@ -233,7 +234,7 @@ impl Cases {
         cases
     }
 
-    /// All of them in the first JAX. In a newer one every so manieth program, or all in a full run.
+    /// Runs all programs in the first JAX. In a newer one, runs every `each`-th program, or all in a full run.
     fn run(&self, pythons: &[PathBuf], folder: &str, each: usize) {
         let Some((first, newer)) = pythons.split_first() else { return };
         self.run_in(first, folder);
@@ -258,7 +259,7 @@ impl Cases {
     }
 }
 
-/// The layouts of a 2-D array on three axes: `[I_XZ, J]{U_Y}`.
+/// The layouts of a matrix on three axes: `[I_XZ, J]{U_Y}`.
 fn layouts() -> Vec<String> {
     let mut found = Vec::new();
     for places in (0..3).map(|_| 0..4usize).multi_cartesian_product() {
@@ -279,7 +280,7 @@ fn layouts() -> Vec<String> {
     found
 }
 
-/// Arrays of each layout, brought into some others; unless the run is full, of every third.
+/// Arrays in each layout, moved to some others; every third one unless the run is full.
 fn reshards() -> impl Iterator<Item = String> {
     let all = layouts();
     let each = if sets::are_full() { 1 } else { 3 };
@@ -294,7 +295,7 @@ fn reshards() -> impl Iterator<Item = String> {
     })
 }
 
-/// The right programs of the rules of the language, below their prelude.
+/// The correct programs of the language rules, with their prelude.
 fn rules() -> Vec<String> {
     let page = include_str!("../cases/rules.md");
     let mut blocks = page.split("```shard").skip(1).map(|block| block.split("```").next().unwrap_or_default());
@@ -308,26 +309,21 @@ fn rules() -> Vec<String> {
     right.map(whole).collect()
 }
 
-/// What the page about JAX shows is what is written; this needs no JAX.
+/// The page about JAX shows real output; JAX is not needed.
 #[test]
 fn the_page_is_true() {
-    let page = include_str!("../../docs/jax.md");
-    let block = |marker: &str| -> String {
-        let after = page.split_once(marker).expect("the marker").1;
-        let body = after.split_once("```").and_then(|(_, body)| body.split_once('\n')).expect("a block").1;
-        body.split_once("```").expect("its end").0.to_owned()
-    };
-    let source = block("<!-- mlp.shard -->");
-    let (program, found) = compiler::check(&source);
+    const PAGE: &str = include_str!("../../docs/jax.md");
+    let source = page::block(PAGE, "mlp.shard");
+    let (program, found) = compiler::check(source);
     let program = program.unwrap_or_else(|| panic!("{found:?}"));
     let compiled = compiler::compile(&program, &Options::default()).expect("a plan");
     assert!(shardc::expect::judge(&compiled.plan, &compiled.topology, None).iter().next().is_none());
-    let module = jax::module(&compiled.plan, "mlp.shard", &source, jax::Options::default());
-    let device = block("<!-- device -->");
-    assert!(module.contains(&device), "{module}");
+    let module = jax::module(&compiled.plan, "mlp.shard", source, jax::Options::default());
+    let device = page::block(PAGE, "device");
+    assert!(module.contains(device), "{module}");
 }
 
-/// What the README tells people to do: the module as a script, on whatever devices there are.
+/// The instructions in `docs/coming-from.md`: the module as a script, on the available devices.
 #[test]
 fn a_module_is_a_script() {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("megatron_mlp.py");
@@ -343,11 +339,11 @@ fn a_module_is_a_script() {
         let run = run.expect("python runs");
         let text = String::from_utf8_lossy(&run.stdout);
         assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
-        assert!(text.contains("us on 8 devices") && text.contains("Out: as without a mesh"), "{text}");
+        assert!(text.contains("us on 8 devices") && text.contains("Out: matches the dense result"), "{text}");
     }
 }
 
-/// A body begins with a closed array, and what comes in is an open sum: it is closed before the loop, once.
+/// A body starts with a closed array and receives an open sum, which is closed once before the loop.
 #[test]
 fn what_a_body_begins_with_is_moved_before_its_loop() {
     let ground = "mesh {Z: 2} on tpu_v5e\ndims {I: 4, J: 4}\nD: f32[J, I_Z]\nD * D -> F[J_?]\n";
@@ -386,7 +382,7 @@ fn rules_and_reshards_run_in_jax() {
     cases.run(&pythons, "rules", 6);
 }
 
-/// Rows by their numbers, in layouts of the table and of the numbers, with dims in another order, and where rows are padded.
+/// Row lookups with several layouts of the table and the row numbers, with reordered dims, and with padded rows.
 #[test]
 fn lookups_run_in_jax() {
     let pythons = pythons();
@@ -431,7 +427,7 @@ fn plans_of_examples_and_corpus_run_in_jax() {
         if number % 4 == 0 || sets::are_full() {
             cases.add_manual(&name, &source, &plan);
         }
-        // The compiler shards these by itself; unless the run is full, it is asked to of every eighth program.
+        // The compiler shards these itself, so only every eighth program is run unless the run is full.
         if number % 8 == 0 || sets::are_full() {
             cases.add_whole(&name, &source, &plan);
             cases.add_constraints(&name, &source, &plan);

@@ -1,13 +1,17 @@
-//! Timelines and graphs: what they show is what the clock did, and the tools that they are for take them.
+//! Timelines and graphs agree with the simulation, and their target tools accept them.
 
 use crate::common::process::fed;
 use crate::common::tools::there;
 use crate::common::{compile, programs, short_name};
+use itertools::Itertools;
 use serde_json::Value;
-use shardc::compiler::{self, Compiled};
+use shardc::compiler::{self, Compiled, Options};
+use shardc::costs::CostModel;
 use shardc::escape;
-use shardc::picture::graph::{Graph, Kind, Node};
+use shardc::picture::blocks::Blocks;
+use shardc::picture::graph::{Graph, Node};
 use shardc::picture::lanes::lanes;
+use shardc::picture::palette::Kind;
 use shardc::picture::svg::{self, Named};
 use shardc::picture::terminal::Paint;
 use shardc::picture::timeline::{Scope, Timeline, step_names};
@@ -19,7 +23,7 @@ use std::collections::BTreeMap;
 use std::process::Command;
 use std::sync::LazyLock;
 
-/// The examples that are compiled at once, compiled once for all tests.
+/// The examples that compile quickly, compiled once for all tests.
 fn examples() -> &'static [(String, Compiled)] {
     static EXAMPLES: LazyLock<Vec<(String, Compiled)>> = LazyLock::new(|| {
         let small = programs("examples").into_iter().filter(|path| !short_name(path).contains("/models/"));
@@ -42,11 +46,11 @@ fn recorded(compiled: &Compiled) -> (Timing, Record) {
 
 fn timeline(compiled: &Compiled, scope: Scope) -> Timeline {
     let (timing, record) = recorded(compiled);
-    Timeline::new(&compiled.schedule, &compiled.topology, (&timing, &record), step_names(&compiled.plan), scope)
+    Timeline::new(&compiled.schedule, &compiled.topology, (&timing, &record), Some(&compiled.plan), scope)
 }
 
-/// The record is the run: each link is busy for as long as the clock counts, never with two things at once, and only
-/// while the operation that it is busy with goes on.
+/// The record agrees with the run: each link is busy as long as the simulator counts, never with two operations at
+/// once, and only during the operation.
 #[test]
 fn the_record_is_what_the_clock_did() {
     for (name, compiled) in examples() {
@@ -69,7 +73,7 @@ fn the_record_is_what_the_clock_did() {
             }
         }
         assert_eq!(engines, timing.engines, "{name}");
-        // A link that is in no use stands for nothing that is busy: the busy ones are images of those that are.
+        // Unused links represent no busy links: the busy ones are images of the used ones.
         let most = busy.iter().filter(|(resource, _)| matches!(resource, Resource::Link(_))).map(|(_, (sum, _))| *sum);
         assert_eq!(most.max().unwrap_or_default(), timing.busiest_link_time(), "{name}");
     }
@@ -82,7 +86,7 @@ fn timelines_are_drawn_in_80_columns() {
         let compiled = example(name);
         let timeline = timeline(&compiled, Scope::Kinds);
         for (text, paint) in [(&mut plain, Paint::Plain), (&mut color, Paint::Color)] {
-            *text += &format!("{name}\n{}\n", lanes(&timeline, compiled.topology.scale, paint));
+            *text += &format!("{name}\n{}\n", lanes(&timeline, compiled.topology.scale, paint, 80));
         }
     }
     insta::with_settings!({snapshot_path => "../../snapshots/show", prepend_module_to_snapshot => false}, {
@@ -90,10 +94,13 @@ fn timelines_are_drawn_in_80_columns() {
         insta::assert_snapshot!("timeline_color", color.replace('\x1b', "␛"));
     });
     assert!(plain.lines().all(|line| line.chars().count() <= 80), "{plain}");
+    let compiled = example("fsdp_mlp");
+    let narrow = lanes(&timeline(&compiled, Scope::Kinds), compiled.topology.scale, Paint::Plain, 50);
+    assert!(narrow.lines().all(|line| line.chars().count() <= 50), "{narrow}");
 }
 
-/// A trace has what the Trace Event Format asks for: each use is a complete event of a thread that has a name, and
-/// those of a thread follow each other, as viewers count in whole nanoseconds.
+/// A trace conforms to the Trace Event Format: each use is a complete event of a named thread, and events of a thread
+/// do not overlap, in whole nanoseconds as viewers count.
 #[test]
 fn traces_are_in_the_trace_event_format() {
     for (name, compiled) in examples() {
@@ -122,7 +129,7 @@ fn traces_are_in_the_trace_event_format() {
                     assert!(named.contains(&thread), "{name}: a thread without a name has {event}");
                     let (start, length) = (number(event, "ts"), number(event, "dur"));
                     let before = until.entry(thread).or_default();
-                    // Whole nanoseconds as decimal microseconds: a sum of two is off by far less than one.
+                    // Whole nanoseconds as decimal microseconds: the error of a sum of two is far below one.
                     assert!(length >= 0.0 && start >= *before - 1e-6, "{name}: {event}");
                     *before = start + length;
                     seconds += number(&event["args"], "seconds");
@@ -138,7 +145,104 @@ fn traces_are_in_the_trace_event_format() {
     }
 }
 
-/// A graph in whose boxes stands what could be taken for markup.
+/// Unrolled layers on 256 devices: many steps of each kind, and arrays with many blocks.
+fn written_out(layers: usize) -> Compiled {
+    let mut text = String::from("mesh {X: 16 ring, Y: 16 ring} on tpu_v5e\ndims {B: 4096, D: 8192, F: 32768}\n");
+    text.push_str("x0: bf16[B_X, D]\n");
+    for layer in 0..layers {
+        text += &format!("Win{layer}: bf16[D_X, F_Y]\nWout{layer}: bf16[F_Y, D_X]\n");
+        text += &format!("h{layer}[B_X, F_Y] = x{layer} * Win{layer}\n");
+        text += &format!("x{}[B_X, D] = gelu(h{layer}) * Wout{layer}\n", layer + 1);
+    }
+    let options = Options { costs: CostModel::Book, ..Options::default() };
+    let program = compiler::check(&text).0.expect("a right program");
+    compiler::preview(&program, &options).expect("a plan")
+}
+
+/// All steps of a timeline have different colors, and the colors of a kind have one hue.
+#[test]
+fn each_step_has_a_color_of_its_own() {
+    let compiled = written_out(12);
+    let timeline = timeline(&compiled, Scope::Kinds);
+    let (used, colors) = (timeline.used(), timeline.colors());
+    assert!(used.len() > 100, "{used:?}");
+    assert!(used.iter().map(|step| colors[*step as usize]).all_unique());
+    let kinds: Vec<Kind> = used.iter().map(|step| timeline.kinds[*step as usize]).collect();
+    assert!([Kind::Product, Kind::AllGather, Kind::ReduceScatter].iter().all(|kind| kinds.contains(kind)), "{kinds:?}");
+    let picture = svg::timeline(&timeline, compiled.topology.scale);
+    // Only the first of many steps are labelled.
+    for (place, step) in used.iter().enumerate().take(60) {
+        assert!(
+            picture.contains(&format!(">{} {}</text>", place + 1, escape::xml(&timeline.step(*step)))),
+            "{picture}"
+        );
+        assert!(picture.contains(&format!("fill=\"{}\"", colors[*step as usize])));
+    }
+}
+
+/// Pictures of large programs fit on a page, and arrays with equal drawings are drawn once.
+#[test]
+fn pictures_of_large_programs_fit_a_page() {
+    for layers in [1, 12, 60] {
+        let compiled = written_out(layers);
+        let plan = &compiled.plan;
+        let names: Vec<String> = plan.own_layouts().into_iter().map(|id| plan.array(id)).collect();
+        let layouts = plan.own_layouts().into_iter().map(|id| &plan.step(id).layout);
+        let arrays: Vec<Named<'_>> = names.iter().zip(layouts).map(|(name, layout)| Named { name, layout }).collect();
+        let layouts = svg::layouts(&arrays, &plan.program.mesh, &plan.program.dims);
+        let timeline = svg::timeline(&timeline(&compiled, Scope::Kinds), compiled.topology.scale);
+        for picture in [&layouts, &timeline] {
+            let (_, size) = picture.split_once("viewBox=\"0 0 ").expect("a size");
+            let (width, rest) = size.split_once(' ').expect("a width");
+            let (height, _) = rest.split_once('"').expect("a height");
+            let [width, height]: [usize; 2] = [width, height].map(|number| number.parse().expect("a number"));
+            assert!(width <= 1250 && height <= 2400, "{layers} layers: {width} x {height}");
+        }
+        let bold = layouts.matches("class=\"t\"").count();
+        assert!(bold <= 16, "{bold} lines of names");
+        assert!(names.iter().all(|name| layouts.contains(&escape::xml(name))), "each array is named");
+    }
+}
+
+/// Three cut dims are all drawn: each block has a row and a column of its own.
+#[test]
+fn three_cut_dims_are_drawn() {
+    let source = "mesh {X: 2, Y: 2, Z: 2} on tpu_v5e\ndims {B: 8, S: 16, N: 8, H: 4}\n\
+                  q: bf16[B_X, S_Y, N_Z, H]\nr: bf16[B_X, S_Y, H]\ns: bf16[B_X, S, H]\n\
+                  output q\noutput r\noutput s\n";
+    let compiled = compile(source);
+    let plan = &compiled.plan;
+    let drawn = |name: &str| {
+        let id = plan.own_layouts().into_iter().find(|id| plan.array(*id).starts_with(name)).expect("an array");
+        Blocks::new(&plan.step(id).layout, &plan.program.mesh, &plan.program.dims).rows_and_column()
+    };
+    assert_eq!(drawn("q"), (vec![0, 1], Some(2)));
+    assert_eq!(drawn("r"), (vec![0], Some(1)));
+    assert_eq!(drawn("s"), (vec![0], None));
+}
+
+/// Graphs beyond Mermaid's limits are folded: every operation is counted in one node, and no limit is exceeded.
+#[test]
+fn schedules_beyond_the_limits_of_mermaid_are_folded() {
+    let compiled = example("models/tensor_parallel");
+    let (schedule, plan) = (&compiled.schedule, Some(&compiled.plan));
+    let whole = Graph::of_schedule(schedule, plan);
+    let beyond = whole.beyond_mermaid(&whole.mermaid()).expect("it is too large");
+    assert!(beyond.contains("characters, at most 50000") && beyond.contains("edges, at most 500"), "{beyond}");
+    let folded = Graph::of_folded_schedule(schedule, plan);
+    assert_eq!(folded.beyond_mermaid(&folded.mermaid()), None);
+    let count = |node: &Node| match node.lines[0].split_once(" x ") {
+        Some((count, _)) => count.parse().expect("a number"),
+        None => 1,
+    };
+    assert_eq!(folded.nodes.iter().map(count).sum::<usize>(), whole.nodes.len());
+    assert!(folded.edges.iter().all(|(from, to)| from != to) && folded.edges.iter().all_unique());
+    assert_eq!(folded.groups, whole.groups);
+    let small = Graph::of_plan(&compiled.plan);
+    assert_eq!(small.beyond_mermaid(&small.mermaid()), None);
+}
+
+/// A graph whose labels could be mistaken for markup.
 fn odd() -> Graph {
     let texts = [
         "<script>alert(1)</script>",
@@ -153,8 +257,8 @@ fn odd() -> Graph {
     Graph { nodes: texts.iter().map(node).collect(), edges: vec![(0, 1), (1, 2)], groups }
 }
 
-/// Graphviz draws every graph, with a box for each node and an arrow for each edge. Where there is none, this is
-/// skipped, and says so.
+/// Graphviz draws every graph, with a box for each node and an arrow for each edge. Skipped with a message if
+/// Graphviz is missing.
 #[test]
 fn graphviz_draws_the_graphs() {
     if !there("dot", "-V") {
@@ -164,7 +268,7 @@ fn graphviz_draws_the_graphs() {
     for (name, compiled) in examples() {
         graphs.push((format!("plan of {name}"), Graph::of_plan(&compiled.plan)));
         if compiled.schedule.operations.node_count() < 100 {
-            graphs.push((name.clone(), Graph::of_schedule(&compiled.schedule, &step_names(&compiled.plan))));
+            graphs.push((name.clone(), Graph::of_schedule(&compiled.schedule, Some(&compiled.plan))));
         }
     }
     for (name, graph) in graphs {
@@ -177,7 +281,7 @@ fn graphviz_draws_the_graphs() {
     }
 }
 
-/// What a graph of a schedule shows are its operations and operands.
+/// The graph of a schedule contains exactly its operations and operands.
 #[test]
 fn graphs_have_a_node_for_each_step_and_operation() {
     for (name, compiled) in examples() {
@@ -188,7 +292,7 @@ fn graphs_have_a_node_for_each_step_and_operation() {
             (plan.steps.node_count(), plan.steps.edge_count()),
             "{name}"
         );
-        let graph = Graph::of_schedule(schedule, &step_names(plan));
+        let graph = Graph::of_schedule(schedule, Some(plan));
         let (nodes, edges) = (schedule.operations.node_count(), schedule.operations.edge_count());
         assert_eq!((graph.nodes.len(), graph.edges.len()), (nodes, edges), "{name}");
         for (from, to) in graph.edges {
@@ -197,7 +301,7 @@ fn graphs_have_a_node_for_each_step_and_operation() {
     }
 }
 
-/// Mermaid reads no markup out of text: what is not plain goes in as a number.
+/// Mermaid reads no markup from text, because special characters are written as numbers.
 #[test]
 fn text_stays_text_in_mermaid() {
     let text = odd().mermaid();
@@ -211,7 +315,7 @@ fn text_stays_text_in_mermaid() {
     });
 }
 
-/// Pictures are XML: each tag is closed, and no name is a tag.
+/// Pictures are well-formed XML: each tag is closed, and names are not parsed as tags.
 #[test]
 fn pictures_are_well_formed() {
     for (name, compiled) in examples() {
@@ -229,7 +333,7 @@ fn pictures_are_well_formed() {
     assert_eq!(escape::xml("<a b=\"'&\u{1}\">"), "&lt;a b=&quot;&#39;&amp;\\u{1}&quot;&gt;");
 }
 
-/// Every tag is closed in the order in which it was opened, and quotes come in pairs.
+/// Asserts that every tag is closed in the order of opening, and that quotes are paired.
 fn well_formed(name: &str, text: &str) {
     let mut open = Vec::new();
     for part in text.split('<').skip(1) {
@@ -245,7 +349,7 @@ fn well_formed(name: &str, text: &str) {
     assert!(open.is_empty(), "{name}: {open:?}");
 }
 
-/// The pictures of the README are made by the tool: `SHARDC_PICTURES=write` makes them anew.
+/// The pictures of the README are generated: `SHARDC_PICTURES=write` updates them.
 #[test]
 fn the_pictures_of_the_readme_are_true() {
     let source = std::fs::read_to_string("examples/megatron_mlp.shard").expect("an example");

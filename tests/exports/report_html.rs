@@ -1,10 +1,11 @@
-//! `shardc report` in a real browser: it loads without an error and without the network, and what a reader does with
-//! it shows what the compiler knows. Without Chromium, node and playwright-core (`.ci/install` brings them) the test is
-//! skipped and says so; with `SHARDC_TOOLS=required` it fails. Screenshots are in `target/screenshots`.
+//! `shardc report` in a real browser: it loads without errors and without network, and interactions show the
+//! compiler's data. Without Chromium, node and playwright-core (installed by `.ci/install`) the test is skipped with
+//! a message; with `SHARDC_TOOLS=required` it fails. Screenshots are in `target/screenshots`.
 #![allow(clippy::print_stderr)]
 
 use crate::common::sets;
 use crate::common::tools::skipped;
+use itertools::Itertools;
 use serde_json::Value;
 use shardc::compiler::{self, Compiled, Options};
 use shardc::costs::CostModel;
@@ -16,7 +17,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Text that is markup to whoever takes it for that.
+/// Text that could be mistaken for markup.
 const ODD: &str = "\
 # </script><script>document.title = 'taken'</script> <!-- <b>bold</b> & &lt; 🙂 {{data}}
 mesh {X: 2, Y: 2} on tpu_v5e
@@ -46,6 +47,8 @@ fn examples() -> Vec<(String, String)> {
     all.push(("odd".to_owned(), ODD.to_owned()));
     all.push(("seventy".to_owned(), seventy()));
     all.push(("large".to_owned(), LARGE.to_owned()));
+    all.push(("experts".to_owned(), std::fs::read_to_string("examples/models/moe_mixtral.shard").expect("an example")));
+    all.push(("heads".to_owned(), HEADS.to_owned()));
     all
 }
 
@@ -61,6 +64,18 @@ fn seventy() -> String {
     text
 }
 
+/// Arrays with three cut dims, and an uncut last one.
+const HEADS: &str = "\
+mesh {X: 2, Y: 2, Z: 4} on tpu_v5e
+dims {B: 8, S: 16, N: 8, H: 4}
+q: bf16[B_X, S_Y, N_Z, H]
+k: bf16[B_X, S_Y, N_Z, H]
+r: bf16[B_YX, S, H]
+y[B_X, S_Y, N_Z, H] = q + k
+z[B_X, S_YZ, N, H] = y
+w[B, S_X, H] = r
+";
+
 /// An AllReduce over all axes of a torus of 8960 devices.
 const LARGE: &str = "\
 mesh {X: 16 ring, Y: 20 ring, Z: 28 ring} on tpu_v5p
@@ -71,7 +86,7 @@ AllReduce_XYZ(A[I, J]{U_XYZ}) -> A[I, J]
 
 fn page(name: &str, source: &str) -> (String, Compiled) {
     let (program, diagnostics) = compiler::check(source);
-    // By closed forms large programs are planned at once; which plan it is plays no role here.
+    // Closed forms plan large programs quickly; the choice of the plan is irrelevant here.
     let options = Options { costs: CostModel::Book, alternatives: true, ..Options::default() };
     let compiled = compiler::compile(&program.unwrap_or_else(|| panic!("{name}: {diagnostics:?}")), &options);
     let compiled = compiled.unwrap_or_else(|found| panic!("{name}: {found:?}"));
@@ -80,13 +95,13 @@ fn page(name: &str, source: &str) -> (String, Compiled) {
     (report(text, &compiled, (&timing, &record), Options::default().lowering, false), compiled)
 }
 
-/// The data within a page.
+/// The data embedded in a page.
 fn data(page: &str) -> Value {
     let (_, rest) = page.split_once("<script type=\"application/json\" id=\"data\">").expect("the data");
     serde_json::from_str(rest.split_once("</script>").expect("its end").0).expect("JSON")
 }
 
-/// What a device has at the end of a collective, by the layout that the plan asks for and by nothing else.
+/// The block of a device after a collective, derived only from the layout in the plan.
 fn holds(compiled: &Compiled, id: StepId, device: shardc::mesh::DeviceId) -> String {
     let (plan, step) = (&compiled.plan, compiled.plan.step(id));
     let mesh = &plan.program.mesh;
@@ -97,7 +112,7 @@ fn holds(compiled: &Compiled, id: StepId, device: shardc::mesh::DeviceId) -> Str
     ranges.collect::<Vec<_>>().join(", ")
 }
 
-/// Whatever stands in a program is data: there is no markup in a page but its own.
+/// Program text is data: a page contains only its own markup.
 #[test]
 fn text_is_never_markup() {
     let (page, _) = page("<img src=x onerror=alert(1)>", ODD);
@@ -109,14 +124,14 @@ fn text_is_never_markup() {
     assert_eq!(lines, ODD.lines().collect::<Vec<_>>());
 }
 
-/// Large programs and large meshes make pages of a few megabytes.
+/// Asserts that pages of large programs and meshes have at most a few megabytes.
 fn stays_small(name: &str, page: &str) {
     let most = if name == "large" { 5_000_000 } else { 3_000_000 };
     assert!(page.len() < most, "{name}: {} bytes", page.len());
     eprintln!("{name}: {} bytes", page.len());
 }
 
-/// A wrong program has a page as well, which says what is wrong, and the exit code says so too.
+/// A wrong program has a page as well, which shows the errors, and the exit code reports failure.
 #[test]
 fn a_wrong_program_has_a_page() {
     let path = std::env::temp_dir().join(format!("shardc-report-{}.html", std::process::id()));
@@ -132,7 +147,7 @@ fn a_wrong_program_has_a_page() {
     std::fs::remove_file(path).expect("the file");
 }
 
-/// Where the browser and what drives it are.
+/// The paths of the browser and its driver.
 fn browser() -> Option<(PathBuf, PathBuf)> {
     let folder = std::env::var_os("SHARDC_BROWSER").map_or_else(|| PathBuf::from("target/browser"), PathBuf::from);
     let chromium = PathBuf::from("/usr/bin/chromium");
@@ -184,7 +199,7 @@ fn pages_work_in_a_browser() {
     }
 }
 
-/// Holds what was seen of a page against what is known of its program.
+/// Compares observations of a page with its program.
 fn looked_at(seen: &Value, source: &str, compiled: Option<&Compiled>) {
     let name = seen["name"].as_str().expect("a name");
     let none: Vec<Value> = Vec::new();
@@ -195,9 +210,10 @@ fn looked_at(seen: &Value, source: &str, compiled: Option<&Compiled>) {
     let lines: Vec<&str> = seen["lines"].as_array().expect("lines").iter().filter_map(Value::as_str).collect();
     assert_eq!(lines, source.lines().collect::<Vec<_>>(), "{name}");
     assert!(seen["desktopWidth"].as_u64() <= Some(1280) && seen["phoneWidth"].as_u64() <= Some(390), "{name}: {seen}");
+    prints(name, &seen["printed"]);
     let milliseconds = seen["desktopMilliseconds"].as_u64().expect("a time");
     eprintln!("{name}: opens in {milliseconds} ms");
-    // Two seconds on a machine that does nothing else.
+    // Takes two seconds on an idle machine.
     assert!(milliseconds < 6000, "{name}: {milliseconds} ms");
     let Some(compiled) = compiled else {
         assert!(seen["findings"][0].as_str().is_some_and(|text| text.contains("axis-reused")), "{seen}");
@@ -218,7 +234,7 @@ fn looked_at(seen: &Value, source: &str, compiled: Option<&Compiled>) {
     let moved: Vec<StepId> = plan.ids().filter(|id| plan.communicates(*id)).collect();
     let collectives = seen["collectives"].as_array().expect("a list");
     assert!(!collectives.is_empty() || moved.is_empty() || name == "large", "{name}: nothing to play");
-    // No click is lost while messages fly: as many as there are events, and some that wait for the last to land.
+    // No click is lost during animations: as many steps as events, and some wait for the last message to arrive.
     if let Some(hurried) = seen.get("hurried") {
         let events = collectives[0]["events"].as_u64().expect("a number");
         let clicks = hurried["clicks"].as_u64().expect("a number");
@@ -238,7 +254,7 @@ fn looked_at(seen: &Value, source: &str, compiled: Option<&Compiled>) {
             let device = plan.program.mesh.devices().find(|device| row[0] == plan.program.mesh.place(*device).as_str());
             let (expected, text) = (holds(compiled, *id, device.expect("a device")), row[1].as_str().expect("text"));
             let open = !plan.step(*id).layout.sharding.open.is_empty();
-            // Pieces that have been computed with are gone when the last one arrives.
+            // Pieces that have been used in computations are removed when the last one arrives.
             let in_pieces = plan.overlap.pipeline(*id).is_some() && !text.is_empty();
             assert!(
                 text == expected || in_pieces || (open && text.starts_with(&expected)),
@@ -254,11 +270,49 @@ fn looked_at(seen: &Value, source: &str, compiled: Option<&Compiled>) {
             seen["keyboard"]
         );
     }
-    assert!(["dark", "light"].contains(&seen["theme"].as_str().expect("a theme")), "{name}");
+    assert_eq!(seen["theme"], serde_json::json!([["light", "false"], ["dark", "true"]]), "{name}");
+    let first = seen["sections"].as_array().and_then(|all| all.get(..2)).unwrap_or_default();
+    assert_eq!(first, ["summary", "timeline"], "{name}: what is looked for stands first");
+    let figures = ["Time", "Exposed communication", "Received per device", "Peak memory per device"];
+    assert_eq!(seen["figures"], serde_json::json!(figures), "{name}");
+    let named = seen["named"].as_array().expect("colours");
+    assert!(named.iter().all_unique(), "{name}: {named:?}");
+    placed(name, &seen["onMesh"]);
+    // No device is drawn too thin, however it is divided.
+    for size in seen["drawn"].as_array().expect("sizes") {
+        let [width, height] = [0, 1].map(|side| size[side].as_f64().expect("a length"));
+        assert!(width < 8.0 * height && height < 8.0 * width && height < 300.0, "{name}: {width} x {height}");
+    }
     blocks(name, compiled, &seen["blocks"]);
 }
 
-/// Zooming in halves what is seen, and there is a way back.
+/// Asserts that printed pages are light in both themes, and that nothing is cut off.
+fn prints(name: &str, printed: &Value) {
+    assert_eq!(
+        (&printed["paper"], &printed["ink"]),
+        (&"rgb(255, 255, 255)".into(), &"rgb(27, 27, 27)".into()),
+        "{name}"
+    );
+    assert!(printed["width"].as_u64() <= Some(720) && printed["cut"] == serde_json::json!([]), "{name}: {printed}");
+    assert_eq!(printed["themes"], serde_json::json!(["dark", "light", "dark"]), "{name}");
+}
+
+/// Asserts that devices with equal blocks show them at the same position of their frame, and others at other positions.
+fn placed(name: &str, meshes: &Value) {
+    for mesh in meshes.as_array().expect("meshes") {
+        let devices: Vec<(&str, &str)> = mesh
+            .as_array()
+            .expect("devices")
+            .iter()
+            .filter_map(|one| Some((one[0].as_str()?, one[1].as_str()?)))
+            .collect();
+        let (blocks, places) = (devices.iter().map(|one| one.0).unique(), devices.iter().map(|one| one.1).unique());
+        let pairs = devices.iter().unique().count();
+        assert_eq!((blocks.count(), places.count()), (pairs, pairs), "{name}: {devices:?}");
+    }
+}
+
+/// Asserts that zooming in halves the visible range, and can be undone.
 fn zoomed(name: &str, views: &Value) {
     let Some(all) = views["all"].as_array() else { return };
     let length = |view: &str| views[view][1].as_f64().expect("a time") - views[view][0].as_f64().expect("a time");
@@ -272,7 +326,7 @@ fn zoomed(name: &str, views: &Value) {
     assert!(views["colors"].as_u64() > Some(3), "{name}: {views}");
 }
 
-/// The page works out for itself which devices hold a block: it says what the compiler says.
+/// Asserts that the page computes the same holders of each block as the compiler.
 fn blocks(name: &str, compiled: &Compiled, pictures: &Value) {
     let plan = &compiled.plan;
     let mesh = &plan.program.mesh;

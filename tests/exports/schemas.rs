@@ -1,5 +1,5 @@
-//! The JSON documents are what their schemas say, `docs/schedule.schema.json`, `docs/report.schema.json` and
-//! `docs/commands.schema.json`, and the schemas take nothing else.
+//! JSON documents conform to their schemas, `docs/schedule.schema.json`, `docs/report.schema.json` and
+//! `docs/commands.schema.json`, and the schemas accept no others.
 
 use crate::common::process::{fed, shardc};
 use crate::common::{compile, files_of, programs, short_name, small_examples};
@@ -17,7 +17,7 @@ use shardc::sim::{clock, values};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// The examples that are compiled at once.
+/// The examples that compile quickly.
 fn small_programs() -> Vec<PathBuf> {
     small_examples().collect()
 }
@@ -38,8 +38,8 @@ fn assert_valid(schema: &Validator, name: &str, document: &impl serde::Serialize
     document
 }
 
-/// The document with one change: each value replaced by one that fits nowhere, each key taken out, each object with a
-/// key too many.
+/// The document with single changes: each value replaced by an invalid one, each key removed, each object with an
+/// additional key.
 fn changes(document: &Value) -> Vec<(String, Value)> {
     let mut pointers = vec![String::new()];
     let mut changed = Vec::new();
@@ -67,7 +67,7 @@ fn changes(document: &Value) -> Vec<(String, Value)> {
     changed
 }
 
-/// A schedule with every kind of operation and of definition.
+/// A schedule with every kind of operation and definition.
 const ALL_KINDS: &str = "\
 mesh {X: 2 ring, R: 4 = {Q: 2, P: 2}}
 array A: f32[T 6 of 8, I 4] = input
@@ -93,7 +93,7 @@ step 1
 output %e = E[K]
 ";
 
-/// Written and read alike: the schema takes a changed document if and only if its fields can be read.
+/// The schema accepts a changed document if and only if its fields can be parsed.
 #[test]
 fn schedules() {
     let schema = schema("schedule.schema.json");
@@ -119,7 +119,7 @@ fn schedules() {
     assert!(taken > 20, "{taken}");
 }
 
-/// Of every report that is made of the small examples, and of every wrong program.
+/// Reports of the small examples and of every wrong program.
 #[test]
 fn reports() {
     let schema = schema("report.schema.json");
@@ -172,14 +172,14 @@ fn reports() {
     assert!(samples.len() >= 7, "{}", samples.len());
     for (name, document) in samples {
         for (what, changed) in changes(&document) {
-            // A key that may be missing is one that the schema does not ask for.
+            // A key that may be missing is one that the schema does not require.
             let fits = schema.is_valid(&changed);
             assert!(!fits || what.contains(" without "), "{name}: {what}");
         }
     }
 }
 
-/// With a way that is asked for and without, by prices that are all known and by bounds.
+/// With and without a requested alternative, with all prices known and with bounds.
 #[test]
 fn why_a_product_is_done_so() {
     let schema = schema("report.schema.json");
@@ -202,14 +202,14 @@ fn why_a_product_is_done_so() {
     }
 }
 
-/// What a command prints: one document a line.
+/// The output of a command: one document per line.
 fn printed(folder: &Path, arguments: &[&str], input: &str) -> Vec<Value> {
     let output = fed(shardc(folder, arguments).args(["--format", "json"]), input);
     let text = String::from_utf8(output.stdout).expect("text");
     text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
 }
 
-/// The documents of these commands, and no others.
+/// The documents of these commands conform, and no changed ones.
 #[test]
 fn documents_of_commands() {
     let (commands, reports) = (schema("commands.schema.json"), schema("report.schema.json"));
@@ -224,6 +224,8 @@ fn documents_of_commands() {
     put("p.toml", &format!("broadcast_limit = \"1MB\"\n{profile}").replace("name = \"h100_book\"", "name = \"own\""));
     let all = |arguments: &[&str], input: &str| printed(folder.path(), arguments, input);
     let mut found = vec![all(&["fmt", "--check", "a.shard", "loose.shard"], ""), all(&["fmt", "-"], &source)];
+    let module = "sdy.mesh @mesh = <[\"X\"=2]>\nfunc.func @main(%arg0: tensor<8xf32>) -> tensor<8xf32> {\n  return %arg0 : tensor<8xf32>\n}\n";
+    found.push(all(&["import", "-"], module));
     found.push(all(&["snapshot", "a.shard"], ""));
     put("a.shard", &source.replace("D: 256", "D: 512"));
     put("lost.shard.snapshot", "");
@@ -234,18 +236,32 @@ fn documents_of_commands() {
     found.push(all(&["sweep", "loose.shard", "--set", "B=8..1Mx512", "--crossings"], ""));
     put("other.shard", &source.replace("D, F_Y", "D_Y, F"));
     found.push(all(&["diff", "loose.shard", "other.shard"], ""));
+    let module = "HloModule m, num_partitions=8\nENTRY %e (p: f32[]) -> f32[] {\n  %r = f32[64] all-gather(%p), \
+                  replica_groups={}, metadata={source_file=\"a.py\" source_line=3}\n  \
+                  %s = f32[64] all-gather(%p), replica_groups={{0,1,2,7},{3,4,5,6}}\n}\n";
+    put("m.hlo", module);
+    found.extend(
+        [&["--program", "loose.shard"][..], &["--mesh", "X=4, Y=2"]]
+            .map(|with| all(&[&["audit", "m.hlo"], with].concat(), "")),
+    );
+    put("tight.shard", &format!("{source}limit memory 200kB\n"));
+    found.push(all(&["tune", "tight.shard", "--devices", "4,8", "--open"], ""));
+    found.push(all(&["tune", "loose.shard", "--devices", "8", "--hardware", "h100"], ""));
     let found: Vec<Value> = found.into_iter().flatten().collect();
     let shown = [&["show", "a.shard"][..], &["show", "a.shard", "Out"], &["show", "partial.shard"]];
     let shown: Vec<Value> = shown.into_iter().flat_map(|arguments| all(arguments, "")).collect();
     let named: BTreeSet<&str> = found.iter().chain(&shown).filter_map(|document| document["schema"].as_str()).collect();
     let wanted = [
+        "shardc.audit/1",
         "shardc.diff/1",
         "shardc.explain/1",
         "shardc.fmt/1",
         "shardc.hardware/1",
+        "shardc.import/1",
         "shardc.show/1",
         "shardc.snapshot/1",
         "shardc.sweep/1",
+        "shardc.tune/1",
     ];
     assert!(named.iter().eq(&wanted), "{named:?}");
     let states: BTreeSet<&str> = found.iter().filter_map(|document| document["state"].as_str()).collect();
@@ -253,7 +269,7 @@ fn documents_of_commands() {
     for (schema, documents) in [(&commands, &found), (&reports, &shown)] {
         for document in documents {
             assert_valid(schema, &document["schema"].to_string(), document);
-            // All pages and all profiles are alike; one of each is changed.
+            // All pages have the same form, and so have all profiles; one of each is changed.
             if document["codes"].as_array().or(document["profiles"].as_array()).is_some_and(|all| all.len() > 1) {
                 continue;
             }
@@ -270,7 +286,7 @@ fn documents_of_commands() {
 fn every_document_has_a_schema() {
     let known: String =
         files_of("docs", "json").iter().map(|path| std::fs::read_to_string(path).expect("it")).collect();
-    // What is within the page of a report is read by that page alone.
+    // The data embedded in a report page is read by that page only.
     for path in files_of("src", "rs").into_iter().filter(|path| !short_name(path).starts_with("src/report/html")) {
         let source = std::fs::read_to_string(&path).expect("a source");
         for part in source.split("\"shardc.").skip(1) {

@@ -1,10 +1,10 @@
-//! What `shardc show` draws: layouts as blocks, for people without colour and with it, and never wider than a terminal.
+//! `shardc show`: layouts drawn as blocks, with and without color, and never wider than a terminal.
 
 use shardc::compiler::{self, Options};
 use shardc::picture::terminal::{Paint, blocks};
 
-/// Each way to hold an array: cut along one dim or several, in copies, in parts of a sum, with padding, too large to
-/// be drawn whole, and with more dims than a screen.
+/// Each kind of layout: cut along one or several dims, replicated, open, padded, too large to draw completely, and
+/// with more dims than a screen shows.
 const PROGRAM: &str = "\
 mesh {X: 4, Y: 2, Z: 32}
 dims {I: 4096, J: 512, K: 30, L: 4}
@@ -25,11 +25,11 @@ fn drawn(paint: Paint) -> String {
     let topology = compiler::machine(&program, &options).expect("a machine");
     let plan = compiler::plan(&program, &topology, &options).expect("a plan");
     let inputs = plan.ids().filter(|id| plan.operands(*id).is_empty());
-    let draw = |id| blocks(&plan.array(id), &plan.step(id).layout, &plan.program.mesh, &plan.program.dims, paint);
+    let draw = |id| blocks(&plan.array(id), &plan.step(id).layout, &plan.program.mesh, &plan.program.dims, (paint, 80));
     inputs.map(draw).collect::<Vec<_>>().join("\n")
 }
 
-/// An input that nothing uses would be a warning, and is no step of a plan.
+/// Uses all inputs; an unused input would cause a warning and have no step.
 fn used() -> String {
     let names = PROGRAM.lines().skip(2).filter_map(|line| line.split_once(':'));
     names.map(|(name, _)| format!("output {name}\n")).collect()
@@ -45,7 +45,7 @@ fn layouts_are_drawn_in_80_columns() {
     assert!(text.lines().all(|line| line.chars().count() <= 80 && line == line.trim_end()), "{text}");
 }
 
-/// Colour adds nothing but colour.
+/// Color output differs only in color.
 #[test]
 fn colour_only_colours() {
     let plain = |text: &str| {

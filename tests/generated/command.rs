@@ -1,4 +1,5 @@
-//! The command on generated programs: its exit codes, and that the schedules which it prints are proven, timed and run.
+//! Runs the command on generated programs: checks its exit codes, and that the printed schedules can be proven, timed
+//! and run.
 
 use super::machine::Size;
 use super::properties::Outcome;
@@ -8,10 +9,10 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-/// Programs that the command is called for; each is some twenty calls.
+/// Number of programs; each takes about twenty calls.
 const SAMPLE: u64 = 3;
 
-/// Runs the command with a text on its standard input.
+/// Runs the command with this standard input.
 fn call(words: &[&str], input: &str) -> Output {
     let mut child = Command::new(env!("CARGO_BIN_EXE_shardc"))
         .args(words)
@@ -20,12 +21,12 @@ fn call(words: &[&str], input: &str) -> Output {
         .stderr(Stdio::piped())
         .spawn()
         .expect("the command starts");
-    // A command that needs no input may have ended before it has read it.
+    // A command that needs no input may end before reading it.
     let _ = child.stdin.take().expect("it is piped").write_all(input.as_bytes());
     child.wait_with_output().expect("the command ends")
 }
 
-/// What is printed, where the exit code is one of these.
+/// The output, if the exit code is one of these.
 fn ends(words: &[&str], input: &str, codes: &[i32]) -> String {
     let output = call(words, input);
     let said = String::from_utf8_lossy(&output.stderr);
@@ -45,7 +46,7 @@ fn the_command_says_what_the_library_says() {
             break;
         }
         let (case, _) = of_seed(seed, Size::SMALL);
-        // What the library does not do is found by the other test.
+        // Failures of the library are found by the other test.
         match watched(&case) {
             Ok(Outcome::Complete) => called += 1,
             Ok(Outcome::Refused(_)) => continue,
@@ -76,7 +77,7 @@ fn the_command_says_what_the_library_says() {
             let profile =
                 source.lines().next().and_then(|line| line.rsplit(' ').next()).expect("the mesh is on hardware");
             let hardware = ["--hardware", case.modes.hardware.unwrap_or(profile)];
-            // A schedule does not say which links are down, and messages go their own ways around those.
+            // A schedule does not contain link states, and messages are rerouted around failed links.
             let codes: &[i32] = if case.degraded { &[0, 1, 2] } else { &[0] };
             for name in ["prove", "time", "run"] {
                 ends(&[&[name, "-"], hardware.as_slice()].concat(), &schedule, codes);

@@ -1,4 +1,4 @@
-//! Expressions that are legal, with all that is known of their value.
+//! Legal expressions, with the known properties of their values.
 
 use super::model::{Open, Range, Sharding, Type, integers, room, subscript};
 use super::program::Writer;
@@ -10,11 +10,11 @@ use shardc::operator::Operator;
 pub(crate) struct Expression {
     pub(crate) text: String,
     pub(crate) kind: Type,
-    /// Whether it can stand beside an operator without brackets around it.
+    /// Whether it needs no brackets beside an operator.
     pub(crate) atom: bool,
     /// Sums that a written result may leave open.
     pub(crate) may_open: Vec<Open>,
-    /// Whether its layout is what it is: a result in brackets has to name that one.
+    /// Whether its layout is fixed, so that a result in brackets must name it.
     pub(crate) by_hand: bool,
 }
 
@@ -27,7 +27,7 @@ impl Expression {
         if self.atom { self.text.clone() } else { format!("({})", self.text) }
     }
 
-    /// What a function makes of it: the layout is the compiler's.
+    /// The result of a function; the compiler chooses its layout.
     fn becomes(&self, text: String, most: f64, exact: bool) -> Expression {
         let range = Range { most, exact: exact && most <= integers(self.kind.dtype) };
         Expression::atom(text, Type { layout: None, range, ..self.kind.clone() })
@@ -41,7 +41,7 @@ fn operator(open: &Open) -> Option<Operator> {
 const DEEPEST: usize = 3;
 
 impl Writer<'_> {
-    /// A use of a value, or an input that is declared on the spot.
+    /// A use of a value, or of an input declared in place.
     fn used_value(&mut self) -> Expression {
         if self.values.is_empty() || self.choices.chance(1, 12) {
             let (text, kind) = self.input();
@@ -52,7 +52,7 @@ impl Writer<'_> {
         Expression::atom(text, self.values[place].kind.clone())
     }
 
-    /// Any expression.
+    /// A random expression.
     pub(crate) fn expression(&mut self, depth: usize) -> Expression {
         let open = self.choices.open();
         let made = if depth >= DEEPEST { self.used_value() } else { self.made(depth) };
@@ -104,7 +104,7 @@ impl Writer<'_> {
             return Some(made);
         }
         let float = operand.kind.dtype.is_float();
-        // Integers wrap, and the least has no negative.
+        // Integers wrap, and the least one has no negative, so order is not preserved.
         let order = matches!(open, Some(Operator::Max | Operator::Min));
         let negation = |writer: &mut Self| {
             let space = writer.choices.one(&["", " "]);
@@ -125,7 +125,7 @@ impl Writer<'_> {
         match open {
             Some(Operator::Sum | Operator::Mean) => Some(negation(self)),
             Some(Operator::SquareAdd | Operator::And | Operator::Or) => None,
-            // Integers wrap, so that signs of the pieces say nothing.
+            // Integers wrap, so the signs of the pieces are not those of the result.
             Some(Operator::Mul) if float => simple("abs", most, exact),
             Some(Operator::Mul) => None,
             Some(Operator::Max | Operator::Min) => match self.choices.below(5) {
@@ -159,7 +159,7 @@ impl Writer<'_> {
         }
     }
 
-    /// With a number before it or behind.
+    /// A binary operation with a number on either side.
     fn with_number(&mut self, operand: &Expression) -> Option<Expression> {
         if operand.kind.dtype == DType::Bool {
             return None;
@@ -175,7 +175,7 @@ impl Writer<'_> {
         let scaled = |text: String, most: f64| not_atom(operand.becomes(text, most, exact && factor >= 1.0));
         let divided = |text: String| not_atom(operand.becomes(text, most / factor.min(1.0), false));
         let shifted = |text: String| not_atom(operand.becomes(text, most + factor, exact && factor >= 1.0));
-        // Integers wrap, which keeps no order.
+        // Integers wrap, so order is not preserved.
         if !float && matches!(open, Some(Operator::Max | Operator::Min)) {
             return None;
         }
@@ -184,7 +184,8 @@ impl Writer<'_> {
             None | Some(Operator::Sum | Operator::Mean | Operator::Root | Operator::Max | Operator::Min)
         );
         let adds = matches!(open, None | Some(Operator::Mean | Operator::Root | Operator::Max | Operator::Min));
-        // Doing the same to the largest and to all needs no more than that order is kept: division is not listed there.
+        // Applying the operation to an extreme and to all elements requires only that order is preserved; division is
+        // not listed there.
         let divides = float && matches!(open, None | Some(Operator::Sum | Operator::Mean | Operator::Root));
         match way {
             0 | 4 if linear => Some(scaled(format!("{scale} * {text}"), most * factor.max(1.0))),
@@ -212,7 +213,7 @@ impl Writer<'_> {
         }
     }
 
-    /// With another array.
+    /// A binary operation with another array.
     fn with_other(&mut self, operand: &Expression, depth: usize) -> Option<Expression> {
         let other = self.expression(depth + 1);
         let (left, right) = (&operand.kind, &other.kind);
@@ -253,7 +254,7 @@ impl Writer<'_> {
                     made(text, DType::Bool, None, 1.0, true, true)
                 }
                 8 => {
-                    // Where in a dim an element is.
+                    // The position of an element in a dim.
                     let dim = *left.dims.first()?;
                     let places = format!("iota_{}", self.dims.list[dim].name);
                     left.dtype.product(DType::I32)?;
@@ -276,7 +277,7 @@ impl Writer<'_> {
                     made(text, dtype, None, most, false, false)
                 }
                 _ => {
-                    // A product inside an expression says what it contracts.
+                    // A product inside an expression names its contracted dims.
                     let shared: Vec<usize> = left.dims.iter().copied().filter(|dim| right.dims.contains(dim)).collect();
                     let dtype = left.dtype.product(right.dtype)?;
                     if shared.is_empty() {
@@ -303,7 +304,7 @@ impl Writer<'_> {
                     Some(Expression { text, kind, atom: false, may_open: Vec::new(), by_hand: false })
                 }
             },
-            // Both open alike.
+            // Both operands are open in the same way.
             (Some(Operator::Sum | Operator::Mean | Operator::Root), _)
                 if same_open(&left.open, &right.open) && same_dims =>
             {
@@ -317,7 +318,7 @@ impl Writer<'_> {
                     false,
                 )
             }
-            // What the first device has meets what all have.
+            // A value held by the first device, combined with one that all devices hold.
             (Some(Operator::Root), None) => {
                 made(format!("{} + {}", operand.inner(), other.inner()), dtype, left.open.clone(), sum, exact, false)
             }
@@ -335,7 +336,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Over dims.
+    /// A reduction over dims.
     fn reduction(&mut self, operand: &Expression) -> Option<Expression> {
         let kind = &operand.kind;
         if kind.dtype == DType::Bool || kind.dims.is_empty() {
@@ -350,7 +351,7 @@ impl Writer<'_> {
             Some(Operator::Root) => self.choices.one(&["sum", "max"]),
             Some(_) => return None,
         };
-        // Sums of small integers are wider.
+        // Sums of small integers have a wider type.
         let dtype = if name == "sum" && kind.dtype == DType::I8 { DType::I32 } else { kind.dtype };
         if dtype != kind.dtype && kind.open.is_some() {
             return None;
@@ -402,7 +403,7 @@ impl Writer<'_> {
         }
         let all = [DType::F32, DType::Bf16, DType::I32, DType::F64, DType::F16, DType::I64, DType::I8, DType::Bool];
         let to = self.choices.one(&all);
-        // What is rounded may fall to either side of an integer.
+        // Rounding may move a value across an integer.
         if kind.dtype.is_float() && !to.is_float() && !kind.range.exact {
             return None;
         }
@@ -433,7 +434,7 @@ impl Writer<'_> {
         Some(made)
     }
 
-    /// `where`
+    /// A `where` expression.
     fn chosen(&mut self, operand: &Expression, depth: usize) -> Option<Expression> {
         let kind = &operand.kind;
         let mask = self.expression(depth + 1);
@@ -457,7 +458,7 @@ impl Writer<'_> {
         (elements <= 8192).then_some(made)
     }
 
-    /// `softmax`
+    /// A `softmax` expression.
     fn along(&mut self, operand: &Expression) -> Option<Expression> {
         let kind = &operand.kind;
         if !kind.dtype.is_float() || kind.dims.is_empty() || kind.open.is_some() {
@@ -468,7 +469,7 @@ impl Writer<'_> {
         Some(operand.becomes(format!("softmax_{name}({})", operand.text), kind.range.most.max(1.0), false))
     }
 
-    /// A collective by hand, a local product, or `open_X`, of values whose layouts are written.
+    /// A collective written by hand, a local product, or `open_X`, of values with written layouts.
     pub(crate) fn collective(&mut self) -> Option<Expression> {
         let place = self.pick(|kind| kind.layout.is_some())?;
         let kind = self.values[place].kind.clone();
@@ -548,7 +549,7 @@ impl Writer<'_> {
         }
     }
 
-    /// `_{XY,K}` or `_{XY->K}`
+    /// A subscript with a dim: `_{XY,K}` or `_{XY->K}`.
     fn with_dim(&mut self, axes: &[usize], dim: &str) -> String {
         let text = subscript(self.choices, &self.machine, axes);
         let inner = text.trim_start_matches('_').trim_start_matches('{').trim_end_matches('}');
@@ -556,7 +557,7 @@ impl Writer<'_> {
         format!("_{{{inner}{comma}{dim}}}")
     }
 
-    /// What each device has, multiplied where it is.
+    /// A local product of the devices' blocks.
     fn local_product(&mut self, place: usize) -> Option<Expression> {
         let left = self.values[place].kind.clone();
         let layout = left.layout.clone()?;
@@ -602,13 +603,13 @@ impl Writer<'_> {
         })
     }
 
-    /// Something of the dims and the dtype of a value that a body hands on, and no larger.
+    /// An expression with the dims and dtype of a carried value, and no larger.
     pub(crate) fn expression_of(&mut self, kind: &Type) -> String {
         let base = self
             .pick(|other| other.dims == kind.dims && other.dtype == kind.dtype && other.open.is_none())
             .expect("the value itself");
         let base = self.values[base].name.clone();
-        // An array that lacks some of the dims can be added.
+        // An array without some of the dims can be added.
         let fits = |other: &Type| {
             other.open.is_none() && other.dtype == kind.dtype && other.dims.iter().all(|dim| kind.dims.contains(dim))
         };

@@ -1,22 +1,22 @@
-//! Meshes and dims: what stands above the first array.
+//! Meshes and dims: the declarations above the first array.
 
 use super::choices::Choices;
 
-/// An axis that shards dims. Axes in parts are known by their parts alone.
+/// An axis that shards dims. Split axes are represented by their parts only.
 #[derive(Clone, Debug)]
 pub(crate) struct Leaf {
     pub(crate) name: String,
     pub(crate) size: u64,
 }
 
-/// A mesh as it is written, and what can be said on it.
+/// A mesh as written, and its properties.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Machine {
     pub(crate) lines: Vec<String>,
     pub(crate) leaves: Vec<Leaf>,
-    /// Names of axes in parts, with the parts.
+    /// Names of split axes, with their parts.
     pub(crate) words: Vec<(String, Vec<usize>)>,
-    /// Whether an axis lies over a network that other profiles may not have.
+    /// Whether an axis uses a network that other profiles may not have.
     pub(crate) beyond: bool,
     /// Whether links are down or slow.
     pub(crate) degraded: bool,
@@ -27,7 +27,7 @@ pub(crate) struct Machine {
 pub(crate) struct Dim {
     pub(crate) name: String,
     pub(crate) size: u64,
-    /// Whether `--set` may give it another size: nothing is made of it, and no other dim has to be as large.
+    /// Whether `--set` may change its size: no other dim depends on it or must equal it.
     pub(crate) settable: bool,
 }
 
@@ -35,10 +35,10 @@ pub(crate) struct Dim {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Dims {
     pub(crate) list: Vec<Dim>,
-    /// `N = K*M`
+    /// A merged dim: `N = K*M`.
     pub(crate) merged: Option<(String, usize, usize)>,
     pub(crate) lines: Vec<String>,
-    /// `--set`: a dim whose written size is another one.
+    /// A dim whose size `--set` changes.
     pub(crate) set: Option<(String, u64)>,
 }
 
@@ -54,14 +54,14 @@ pub(crate) const HARDWARE: [(&str, &str); 8] = [
     ("gb200_nvl72", "ib"),
 ];
 
-/// How large programs may become.
+/// Limits on the size of programs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Size {
-    /// Devices of a mesh.
+    /// Maximum number of devices.
     pub(crate) devices: u64,
-    /// Axes, those in parts counted by their parts.
+    /// Maximum number of axes, counting parts.
     pub(crate) leaves: usize,
-    /// Statements, those of bodies among them.
+    /// Maximum number of statements, including those in bodies.
     pub(crate) statements: usize,
 }
 
@@ -112,7 +112,7 @@ impl Machine {
                     }
                     Some([one, two]) => {
                         let [major, minor] = if place == 0 { ["Q", "P"] } else { ["S", "R"] };
-                        // At most two axes have such parts, so that names do not meet.
+                        // At most two axes are split, so that names do not clash.
                         if views.len() < 2 && !views.iter().any(|view: &String| view.contains(major)) {
                             views.push(format!("axis {name} = {{{major}: {one}, {minor}: {two}}}"));
                             machine.leaves.push(Leaf { name: major.to_owned(), size: one });
@@ -148,7 +148,7 @@ impl Machine {
     }
 }
 
-/// A link that is slow, or down where a ring leaves another way.
+/// A link that is slow, or down if a ring leaves another route.
 fn link(choices: &mut Choices, coordinates: &[(u64, &str)], candidates: &[usize]) -> String {
     let axis = choices.one(candidates);
     let (size, wiring) = coordinates[axis];
@@ -167,7 +167,7 @@ fn link(choices: &mut Choices, coordinates: &[(u64, &str)], candidates: &[usize]
 }
 
 impl Dims {
-    /// Random dims with their statements, and a size from outside if one is wanted.
+    /// Random dims with their statements, and a `--set` size if requested.
     pub(crate) fn new(choices: &mut Choices, set: bool) -> Dims {
         let mut dims = Dims::default();
         let mut words = Vec::new();

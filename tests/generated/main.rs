@@ -1,11 +1,11 @@
 //! Random legal programs, through every stage.
 //!
-//! Two thousand take part in every test run, always the same. `SHARDC_PROGRAMS=1000000 cargo test --release --test
-//! generated -- --nocapture` goes on with as many others, and `SHARDC_SEED=42` begins with another one. What fails is
-//! shrunk to a small program that fails in the same way, and printed with its seed and its command line.
+//! The same two thousand programs are part of every test run. `SHARDC_PROGRAMS=1000000 cargo test --release --test
+//! generated -- --nocapture` continues with as many others, and `SHARDC_SEED=42` starts with another one. A failing
+//! program is shrunk to a small one that fails in the same way, and printed with its seed and its command line.
 //!
-//! It is a test and no module of the library, since it needs nothing but what the library shows to everybody; a fuzz
-//! target can have it by its path, as bytes are choices as well.
+//! This is a test and not a module of the library, since it needs only the public interface. A fuzz target can
+//! include it by path, as bytes are choices, too.
 #![expect(clippy::print_stderr, reason = "the program that fails is what one needs to see")]
 
 mod choices;
@@ -35,10 +35,10 @@ use watch::watched;
 
 /// Programs in every test run.
 const FIXED: u64 = 2000;
-/// Programs that are looked at at the same time.
+/// Number of programs tested concurrently.
 const WORKERS: usize = 2;
 
-/// The program of a seed, and what it is made of.
+/// The program of a seed, and its choices.
 fn of_seed(seed: u64, most: Size) -> (Case, shrink::Made) {
     let mut choices = Choices::random(seed);
     let case = program::case(&mut choices, most);
@@ -49,7 +49,7 @@ fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{variable} is a number")))
 }
 
-/// What came of the programs so far.
+/// Results so far.
 #[derive(Debug, Default)]
 struct Found {
     outcomes: BTreeMap<String, usize>,
@@ -57,7 +57,7 @@ struct Found {
     programs: u64,
 }
 
-/// Looks at the program of a seed, and shrinks it if it is the first that fails so.
+/// Tests the program of a seed, and shrinks it if it is the first with its failure.
 fn look(seed: u64, most: Size, found: &Mutex<Found>) {
     let (case, made) = of_seed(seed, most);
     let result = watched(&case);
@@ -93,7 +93,7 @@ fn legal_programs_go_through_every_stage() {
     let first = number("SHARDC_SEED").unwrap_or(0);
     let long = number("SHARDC_PROGRAMS");
     let count = long.unwrap_or(FIXED);
-    // Small programs take less time, and large ones have more in them.
+    // Small programs are faster, large ones cover more.
     let most = |seed: u64| if long.is_some() && seed.is_multiple_of(8) { Size::LARGE } else { Size::SMALL };
     let (found, next) = (Mutex::new(Found::default()), AtomicU64::new(first));
     let work = || loop {

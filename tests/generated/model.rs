@@ -1,11 +1,11 @@
-//! What the generator knows of an array, and how it writes layouts.
+//! The generator's knowledge of an array, and its spelling of layouts.
 
 use super::choices::Choices;
 use super::machine::{Dims, Machine};
 use shardc::dtype::DType;
 use shardc::operator::Operator;
 
-/// Pieces that are still to be combined, over these axes.
+/// The operator and axes of an open sum.
 pub(crate) type Open = Option<(Operator, Vec<usize>)>;
 
 /// The axes on each dim of an array, and its open sum.
@@ -16,18 +16,18 @@ pub(crate) struct Sharding {
 }
 
 impl Sharding {
-    /// All axes that are spent.
+    /// All axes in use.
     pub(crate) fn spent(&self) -> Vec<usize> {
         self.axes.iter().flatten().chain(self.open.iter().flat_map(|(_, axes)| axes)).copied().collect()
     }
 }
 
-/// What is known of the elements of an array.
+/// Known properties of an array's elements.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Range {
-    /// No element is larger, nor any sum of the absolute values that it is made of.
+    /// Bound on the elements, and on any sum of the absolute values that they are computed from.
     pub(crate) most: f64,
-    /// All are integers, and computed without rounding in whatever order.
+    /// Whether all are integers, computed without rounding in any order.
     pub(crate) exact: bool,
 }
 
@@ -36,14 +36,14 @@ pub(crate) struct Range {
 pub(crate) struct Type {
     pub(crate) dtype: DType,
     pub(crate) dims: Vec<usize>,
-    /// Where it is written; otherwise the compiler picks it.
+    /// The written layout; `None` if the compiler chooses it.
     pub(crate) layout: Option<Sharding>,
-    /// The open sum that a written layout left in it, whether the layout is still known or not.
+    /// The open sum that a written layout left, whether or not the layout is still known.
     pub(crate) open: Open,
     pub(crate) range: Range,
 }
 
-/// A value with a name.
+/// A named value.
 #[derive(Clone, Debug)]
 pub(crate) struct Value {
     pub(crate) name: String,
@@ -51,7 +51,7 @@ pub(crate) struct Value {
     pub(crate) computed: bool,
 }
 
-/// The largest magnitude that is let into a dtype.
+/// Maximum magnitude that is allowed for a dtype.
 pub(crate) fn room(dtype: DType) -> f64 {
     match dtype {
         DType::Bool => 1.0,
@@ -62,7 +62,7 @@ pub(crate) fn room(dtype: DType) -> f64 {
     }
 }
 
-/// Up to which magnitude all integers are in a dtype.
+/// Magnitude up to which a dtype represents all integers.
 pub(crate) fn integers(dtype: DType) -> f64 {
     match dtype {
         DType::Bf16 => 256.0,
@@ -72,7 +72,7 @@ pub(crate) fn integers(dtype: DType) -> f64 {
     }
 }
 
-/// Whether pieces of this dtype can be combined so.
+/// Whether pieces of this dtype can be combined with the operator.
 pub(crate) fn combines(operator: Operator, dtype: DType) -> bool {
     match operator {
         Operator::And | Operator::Or => dtype == DType::Bool,
@@ -82,7 +82,7 @@ pub(crate) fn combines(operator: Operator, dtype: DType) -> bool {
     }
 }
 
-/// Names of axes behind a `_`, without it.
+/// The axes of a subscript, without `_`.
 pub(crate) fn axes_text(choices: &mut Choices, machine: &Machine, axes: &[usize]) -> String {
     let mut names: Vec<&str> = Vec::new();
     let mut at = 0;
@@ -107,23 +107,23 @@ pub(crate) fn axes_text(choices: &mut Choices, machine: &Machine, axes: &[usize]
     }
 }
 
-/// The axes of an open sum or behind a function: braces where they are a word.
+/// The axes of an open sum or of a function, in braces if they form a word.
 fn braced(text: &str) -> String {
     if text.starts_with('{') || text.len() == 1 { text.to_owned() } else { format!("{{{text}}}") }
 }
 
-/// `_X`, `_{XY}`, `_{data,X}`
+/// A subscript: `_X`, `_{XY}`, `_{data,X}`.
 pub(crate) fn subscript(choices: &mut Choices, machine: &Machine, axes: &[usize]) -> String {
     let text = axes_text(choices, machine, axes);
     format!("_{}", braced(&text))
 }
 
-/// How often the axes cut a dim.
+/// Number of pieces into which the axes cut a dim.
 pub(crate) fn pieces(machine: &Machine, axes: &[usize]) -> u64 {
     axes.iter().map(|axis| machine.leaves[*axis].size).product()
 }
 
-/// `[I_X, J]{U_Y}`; of dims with holes `None`.
+/// The brackets of a layout, `[I_X, J]{U_Y}`; `None` for dims with holes.
 pub(crate) fn brackets(
     choices: &mut Choices,
     (machine, dims): (&Machine, &Dims),
@@ -141,7 +141,7 @@ pub(crate) fn brackets(
             let (major, minor) = (axes[at].clone().unwrap_or_default(), axes[at + 1].clone().unwrap_or_default());
             let size = dims.list[*k].size;
             let all: Vec<usize> = major.iter().chain(&minor).copied().collect();
-            // Where an axis of one device stands is nothing that the merged name can say.
+            // The merged name cannot express the position of an axis of size 1.
             let clear = all.iter().all(|axis| machine.leaves[*axis].size > 1);
             let major_pieces = pieces(machine, &major);
             if clear && size % major_pieces == 0 && (minor.is_empty() || size == major_pieces) && choices.chance(1, 2) {

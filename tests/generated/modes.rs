@@ -1,4 +1,4 @@
-//! How a program is compiled: the options of the command line.
+//! Command-line options of a compilation.
 
 use super::choices::Choices;
 use shardc::compiler::{Options, Spelling};
@@ -6,7 +6,7 @@ use shardc::costs::CostModel;
 use shardc::recipe::Lowering;
 use shardc::topology::Hardware;
 
-/// What is said on the command line.
+/// Options on the command line.
 #[derive(Clone, Debug)]
 pub(crate) struct Modes {
     pub(crate) hardware: Option<&'static str>,
@@ -32,7 +32,7 @@ impl Modes {
         }
     }
 
-    /// The same for the library. Strictness is asked for by itself.
+    /// The options for the library. Strictness is requested separately.
     pub(crate) fn options(&self) -> Options {
         Options {
             hardware: self.hardware.map(|name| Hardware::named(name).expect("a profile")),
@@ -51,7 +51,7 @@ impl Modes {
         self.set.iter().cloned().collect()
     }
 
-    /// The words of the command line.
+    /// The arguments of the command line.
     pub(crate) fn words(&self) -> Vec<String> {
         let mut words = Vec::new();
         words.extend(self.hardware.iter().map(|name| format!("--hardware {name}")));

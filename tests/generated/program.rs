@@ -1,7 +1,7 @@
-//! Legal programs, out of choices.
+//! Generates legal programs from choices.
 //!
-//! Written from the documentation alone: the rules stand here a second time, so that a program which the checker refuses
-//! shows a mistake in one of the two.
+//! Written from the documentation only. The rules are implemented a second time here, so a program that the checker
+//! refuses reveals an error in one of the two.
 
 use super::choices::Choices;
 use super::expressions::Expression;
@@ -12,21 +12,21 @@ use shardc::dtype::DType;
 use shardc::method::Method;
 use shardc::operator::Operator;
 
-/// A program that is legal, and how it is compiled.
+/// A legal program, and its options.
 #[derive(Clone, Debug)]
 pub(crate) struct Case {
     pub(crate) source: String,
     pub(crate) modes: Modes,
-    /// Whether links are down or slow, of which schedules do not speak.
+    /// Whether links are down or slow, which schedules do not record.
     pub(crate) degraded: bool,
-    /// Whether what takes long is looked at as well: the plan of the formatted text, and bounds.
+    /// Whether slow checks are included: the plan of the formatted text, and bounds.
     pub(crate) thorough: bool,
 }
 
-/// The most elements of an array.
+/// Maximum number of elements of an array.
 const MOST_ELEMENTS: u64 = 2048;
 
-/// A program that is being written.
+/// A program under construction.
 pub(crate) struct Writer<'c> {
     pub(crate) choices: &'c mut Choices,
     pub(crate) machine: Machine,
@@ -36,11 +36,11 @@ pub(crate) struct Writer<'c> {
     indent: usize,
     named: usize,
     statements: usize,
-    /// Values before this one may not be bound again: they are from outside the body.
+    /// Values before this index are from outside the body and must not be rebound.
     outside: usize,
 }
 
-/// The program that these choices make.
+/// The program generated from these choices.
 pub(crate) fn case(choices: &mut Choices, most: Size) -> Case {
     let mut modes = Modes::new(choices);
     let thorough = choices.chance(1, 4);
@@ -119,7 +119,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Dims for an array, no more elements than are wanted.
+    /// Random dims for an array, within the element limit.
     pub(crate) fn some_dims(&mut self, least: usize) -> Vec<usize> {
         let wanted = self.choices.one(&[2, 1, 2, 3, 0, 2]).max(least);
         let mut dims: Vec<usize> = Vec::new();
@@ -143,7 +143,7 @@ impl Writer<'_> {
         dims
     }
 
-    /// Any sharding of these dims that leaves these axes alone.
+    /// A random sharding of these dims that does not use these axes.
     pub(crate) fn sharding(&mut self, dims: &[usize], spent: &[usize]) -> Vec<Vec<usize>> {
         let mut axes = vec![Vec::new(); dims.len()];
         let mut free: Vec<usize> = (0..self.machine.leaves.len()).filter(|axis| !spent.contains(axis)).collect();
@@ -170,7 +170,7 @@ impl Writer<'_> {
         Some(self.written(&kind.dims, &layout))
     }
 
-    /// `bf16[I_X, J]{U_Y}`: an input, with all that it is.
+    /// An input with its type: `bf16[I_X, J]{U_Y}`.
     pub(crate) fn input(&mut self) -> (String, Type) {
         let dtype = self.choices.one(&[
             DType::F32,
@@ -255,13 +255,13 @@ impl Writer<'_> {
         self.values.push(Value { name, kind, computed: false });
     }
 
-    /// One of the values that fit.
+    /// A random value that satisfies `fits`.
     pub(crate) fn pick(&mut self, fits: impl Fn(&Type) -> bool) -> Option<usize> {
         let list: Vec<usize> = (0..self.values.len()).rev().filter(|place| fits(&self.values[*place].kind)).collect();
         (!list.is_empty()).then(|| self.choices.one(&list))
     }
 
-    /// Any other layout of an array: what a move may give.
+    /// A move of an array to another layout.
     fn statement_move(&mut self) {
         let Some(place) = self.pick(|_| true) else { return };
         let value = self.values[place].clone();
@@ -284,7 +284,7 @@ impl Writer<'_> {
         let name = if rebound { value.name.clone() } else { self.name() };
         let layout = Sharding { axes, open: open.clone() };
         let holes = open.is_none() && !dims.is_empty() && self.choices.chance(1, 10);
-        // A hole leaves it to the compiler whether the sum stays open, so it may be.
+        // With a hole, the compiler decides whether the sum stays open.
         let open = if holes { value.kind.open.clone() } else { open };
         let kind = Type { dims, open, layout: Some(layout), ..value.kind };
         self.bind(&source, name, kind, holes, false, rebound.then_some(place));
@@ -296,7 +296,7 @@ impl Writer<'_> {
         if !self.choices.chance(1, 3) {
             return None;
         }
-        // Squares that are added up are squares no more, so a part of such a sum has another operator.
+        // Sums of squares are not squares, so a part of such a sum has another operator.
         if axes.len() > 1 && operator != Operator::SquareAdd && self.choices.chance(1, 3) {
             let kept = self.choices.below(axes.len());
             return Some((operator, vec![axes[kept]]));
@@ -304,7 +304,7 @@ impl Writer<'_> {
         Some((operator, axes))
     }
 
-    /// Writes a statement, and remembers what it binds.
+    /// Writes a statement, and records the name that it binds.
     fn bind(&mut self, source: &str, name: String, mut kind: Type, holes: bool, typed: bool, over: Option<usize>) {
         let layout = kind.layout.clone();
         let text = match &layout {
@@ -345,7 +345,7 @@ impl Writer<'_> {
         format!(" using {name}")
     }
 
-    /// A random layout for a result, or none; `open` is what may stay open in it.
+    /// A random layout for a result, or none; `open` lists the sums that may stay open in it.
     fn result(&mut self, mut kind: Type, open: &[Open]) -> Type {
         kind.layout = None;
         if self.choices.chance(1, 3) {
@@ -420,7 +420,7 @@ impl Writer<'_> {
         self.bind_collective(expression);
     }
 
-    /// Binds what is said by hand, in the layout that it has.
+    /// Binds a handwritten collective, in its layout.
     fn bind_collective(&mut self, expression: Expression) {
         let name = self.name();
         let Expression { text, kind, .. } = expression;
@@ -434,7 +434,7 @@ impl Writer<'_> {
         self.values.push(Value { name, kind, computed: true });
     }
 
-    /// A product whose result names its dims, of two factors or three.
+    /// A product of two or three factors whose result names its dims.
     fn statement_product(&mut self) {
         let number = |kind: &Type| {
             kind.dtype != DType::Bool
@@ -458,7 +458,7 @@ impl Writer<'_> {
         };
         let Some(dtype) = left.dtype.product(right.dtype) else { return self.statement_expression() };
         if left.open.is_some() && dtype != left.dtype {
-            // Pieces of integers that wrap are not those of a wider product.
+            // Pieces of wrapping integers are not pieces of a wider product.
             return self.statement_expression();
         }
         let shared: Vec<usize> = left.dims.iter().copied().filter(|dim| right.dims.contains(dim)).collect();
@@ -495,7 +495,7 @@ impl Writer<'_> {
             }
         }
         let kind = Type { dtype, dims, layout: None, open: left.open.clone(), range: Range { most, exact } };
-        // Brackets say which dims are contracted, so there are some.
+        // The brackets determine the contracted dims, so there must be some.
         let mut result = self.result(kind.clone(), &may_open);
         let mut holes =
             result.layout.is_some() && result.open.is_none() && !result.dims.is_empty() && self.choices.chance(1, 6);
@@ -520,7 +520,7 @@ impl Writer<'_> {
                 (2, _) => format!("slice({name})"),
                 _ => "reduce".to_owned(),
             };
-            // `by` stands behind the result of an arrow.
+            // `by` follows the result of an arrow.
             let name = self.name();
             let brackets = self.brackets_of(&result).unwrap_or_default();
             text = format!("{name}{brackets} = {text} by {pin}");
@@ -536,7 +536,7 @@ impl Writer<'_> {
         self.bind(&text, name, result, holes, typed, None);
     }
 
-    /// A name, with the layout that it has or without.
+    /// A name, with or without its layout.
     pub(crate) fn used(&mut self, place: usize) -> String {
         let value = self.values[place].clone();
         match self.choices.chance(1, 4) {
@@ -545,7 +545,7 @@ impl Writer<'_> {
         }
     }
 
-    /// An input that is declared where it is used, to multiply an array with.
+    /// An input declared in place, as a factor for an array.
     fn factor(&mut self, left: &Type) -> (String, Type) {
         let mut dims: Vec<usize> = left.dims.iter().copied().filter(|_| self.choices.chance(1, 2)).collect();
         for dim in self.some_dims(1) {
@@ -572,7 +572,7 @@ impl Writer<'_> {
             self.values[place].kind.layout = None;
         }
         if let Some(place) = carried {
-            // What the last iteration made of it need not be integers.
+            // The last iteration's value need not be an integer.
             self.values[place].kind.range.exact = false;
         }
         for _ in 0..3 {
@@ -616,7 +616,7 @@ impl Writer<'_> {
         self.line(&format!("output {}", names.join(", ")));
     }
 
-    /// What is expected, and holds of any plan of so small a program.
+    /// Expectations that hold for any plan of such a small program.
     fn wishes(&mut self) {
         let wishes = [
             "expect time < 1s",

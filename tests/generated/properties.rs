@@ -1,4 +1,4 @@
-//! What holds of every legal program.
+//! Properties of every legal program.
 
 use super::program::Case;
 use super::usage;
@@ -24,20 +24,20 @@ use shardc::sim::values::{self, Run};
 use shardc::syntax;
 use shardc::topology::Topology;
 
-/// What does not hold of a program.
+/// A violated property of a program.
 #[derive(Clone, Debug)]
 pub(crate) struct Failure {
-    /// What it has in common with others of its kind: where, and the code or the place in the source.
+    /// The kind of failure: the stage, and the code or the place in the source.
     pub(crate) class: String,
     pub(crate) detail: String,
 }
 
-/// How far a program came.
+/// The last stage that a program reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// Through every stage.
     Complete,
-    /// Refused where the documentation says that it may be.
+    /// Refused in a way that the documentation allows.
     Refused(&'static str),
 }
 
@@ -47,8 +47,8 @@ fn failure<T>(class: impl Into<String>, detail: impl Into<String>) -> Checked<T>
     Err(Failure { class: class.into(), detail: detail.into() })
 }
 
-/// What may be refused in so small a program: a method, or a way of a product, that does not fit its statement; layouts
-/// of inputs under a limit.
+/// Allowed refusals for such small programs: a method or pin that does not apply to its statement; layouts of inputs
+/// under a limit.
 const REFUSALS: [&str; 3] = ["method-not-applicable", "pin-impossible", "input-hole"];
 
 fn refused(stage: &str, found: &Diagnostics) -> Checked<Outcome> {
@@ -82,7 +82,7 @@ fn checked(stage: &str, case: &Case, source: &str) -> Checked<Program> {
     }
 }
 
-/// Everything that has to hold of a legal program.
+/// Checks all properties of a legal program.
 pub(crate) fn hold(case: &Case) -> Checked<Outcome> {
     stage("check");
     let program = checked("check", case, &case.source)?;
@@ -119,7 +119,7 @@ pub(crate) fn hold(case: &Case) -> Checked<Outcome> {
     Ok(Outcome::Complete)
 }
 
-/// Formatting keeps the meaning and is done once.
+/// Formatting preserves the meaning and is idempotent.
 fn formatted(case: &Case, meant: &Program, compiled: &Compiled, options: &Options) -> Checked {
     let Ok(text) = syntax::format(&case.source) else { return failure("fmt: refused", "") };
     if syntax::format(&text).as_ref() != Ok(&text) {
@@ -140,7 +140,7 @@ fn formatted(case: &Case, meant: &Program, compiled: &Compiled, options: &Option
     Ok(())
 }
 
-/// The numbers are the dense ones.
+/// The results equal the dense ones.
 fn numbers(stage: &str, schedule: &Schedule) -> Checked<Run> {
     let wrong = |error: values::RunError| Failure { class: format!("{stage}: cannot run"), detail: error.to_string() };
     let inputs = values::inputs(schedule, 1).map_err(wrong)?;
@@ -153,7 +153,7 @@ fn numbers(stage: &str, schedule: &Schedule) -> Checked<Run> {
     Ok(run)
 }
 
-/// There is a time in both orders, not below the bound, and what is expected holds.
+/// Both service orders have a time, not below the bound, and expectations hold.
 fn clocks(case: &Case, compiled: &Compiled) -> Checked {
     let Compiled { topology, plan, schedule, .. } = compiled;
     let timing = clock::run(schedule, topology).or_else(|error| failure("time", error.to_string()))?;
@@ -173,7 +173,7 @@ fn clocks(case: &Case, compiled: &Compiled) -> Checked {
     Ok(())
 }
 
-/// A schedule in text and in JSON says the same.
+/// Text and JSON represent the same schedule.
 fn read_back(case: &Case, compiled: &Compiled, numbers: &Run) -> Checked {
     let text = compiled.schedule.to_string();
     let json = to_json(&compiled.schedule);
@@ -181,7 +181,7 @@ fn read_back(case: &Case, compiled: &Compiled, numbers: &Run) -> Checked {
     let from_text = from_text.or_else(|error| failure("text: cannot be read", format!("{error:?}\n{text}")))?;
     let from_json = from_json(&json).or_else(|error| failure("json: cannot be read", format!("{error}\n{json}")))?;
     for (form, again) in [("text", from_text), ("json", from_json)] {
-        // A text may say the same with a vector instead of a formula; it says it as before.
+        // Text may use a table instead of a formula; the second text equals the first.
         if again.to_string() != text || form == "json" && to_json(&again) != json {
             return failure(format!("{form}: another schedule"), format!("{text}\n{again}"));
         }
@@ -189,7 +189,7 @@ fn read_back(case: &Case, compiled: &Compiled, numbers: &Run) -> Checked {
         let options = Options { hardware, ..Options::default() };
         let topology = compiler::machine_of(&again, &options)
             .or_else(|error| failure(format!("{form}: machine"), error.to_string()))?;
-        // Schedules do not say which links are degraded.
+        // Schedules do not record degraded links.
         if !case.degraded {
             compiler::prove(&again, &topology).or_else(|flaw| failure(format!("{form}: proof"), flaw.to_string()))?;
             let (one, two) = (clock::run(&again, &topology), clock::run(&compiled.schedule, &compiled.topology));
@@ -210,14 +210,14 @@ fn read_back(case: &Case, compiled: &Compiled, numbers: &Run) -> Checked {
     Ok(())
 }
 
-/// Reports are made without a panic.
+/// Reports are created without a panic.
 fn reports(case: &Case, compiled: &Compiled) -> Checked {
     let Compiled { topology, plan, schedule, .. } = compiled;
     let timing = clock::run(schedule, topology).or_else(|error| failure("time", error.to_string()))?;
     let findings = Findings::new(plan, topology);
     let texts = [
         report::text::machine(topology, false),
-        report::text::steps(&findings),
+        report::text::steps(&findings, None),
         report::run::proof(&compiled.proof, &topology.mesh),
         report::text::timing(&findings, &timing),
         plan.to_string(),
@@ -237,21 +237,21 @@ fn reports(case: &Case, compiled: &Compiled) -> Checked {
     Ok(())
 }
 
-/// Exports do not panic; those that can be read are read and proven.
+/// Exports do not panic. Files that can be read back are proven.
 fn exports(case: &Case, compiled: &Compiled) -> Checked {
     let Compiled { topology, plan, schedule, .. } = compiled;
     let steps = step_names(plan);
     let (timing, record) =
         clock::run_recorded(schedule, topology).or_else(|error| failure("trace", error.to_string()))?;
-    let timeline = Timeline::new(schedule, topology, (&timing, &record), steps.clone(), Scope::Kinds);
+    let timeline = Timeline::new(schedule, topology, (&timing, &record), Some(plan), Scope::Kinds);
     let names: Vec<String> = plan.own_layouts().into_iter().map(|id| plan.array(id)).collect();
     let layouts = plan.own_layouts().into_iter().map(|id| &plan.step(id).layout);
     let arrays: Vec<Named<'_>> = names.iter().zip(layouts).map(|(name, layout)| Named { name, layout }).collect();
     let mut texts = vec![
         Graph::of_plan(plan).dot(),
         Graph::of_plan(plan).mermaid(),
-        Graph::of_schedule(schedule, &steps).dot(),
-        Graph::of_schedule(schedule, &steps).mermaid(),
+        Graph::of_schedule(schedule, Some(plan)).dot(),
+        Graph::of_schedule(schedule, Some(plan)).mermaid(),
         svg::layouts(&arrays, &plan.program.mesh, &plan.program.dims),
         svg::timeline(&timeline, topology.scale),
         trace::trace(schedule, topology, &record, &steps),
@@ -279,7 +279,7 @@ fn collectives(plan: &Plan) -> Vec<(StepId, &Collective)> {
     plan.ids().filter_map(of).collect()
 }
 
-/// The files of one collective for runtimes and simulators: what is not refused is right.
+/// The files of one collective for runtimes and simulators: those that are not refused are correct.
 fn of_runtimes(case: &Case, plan: &Plan, topology: &Topology, id: StepId, collective: &Collective) -> Checked {
     let from = &plan.step(plan.operands(id)[0]).layout;
     let name = plan.program.name(plan.step(id).value);
@@ -316,7 +316,7 @@ fn of_runtimes(case: &Case, plan: &Plan, topology: &Topology, id: StepId, collec
     }
 }
 
-/// With the lines that are offered, a program says all that it communicates.
+/// With the suggested lines, a program contains all of its communication.
 fn strictly(case: &Case, program: &Program, compiled: &Compiled, options: &Options) -> Checked {
     if !case.modes.strict {
         return Ok(());

@@ -1,4 +1,4 @@
-//! The smallest program that fails in the same way: choices are left out, made 0, and made less.
+//! Shrinks a failing program: choices are removed, set to 0, and reduced.
 
 use super::choices::Choices;
 use super::known;
@@ -9,13 +9,13 @@ use super::watch::watched;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-/// The choices of a program, and which of them belong together.
+/// The choices of a program, and their groups.
 pub(crate) type Made = (Vec<u32>, Vec<Range<usize>>);
 
-/// How long a failure is made smaller.
+/// Time limit for shrinking a failure.
 const PATIENCE: Duration = Duration::from_secs(40);
 
-/// The search for something smaller.
+/// The search for a smaller program.
 struct Search {
     most: Size,
     made: Made,
@@ -24,7 +24,7 @@ struct Search {
     until: Instant,
 }
 
-/// The smallest program that was found for a failure, with how it fails; `None` if it does not fail again.
+/// The smallest program found for a failure, with its failure; `None` if it does not fail again.
 pub(crate) fn shrunk(most: Size, made: Made, failure: &Failure) -> Option<(Case, Failure)> {
     let list = made.0.clone();
     let until = Instant::now() + PATIENCE;
@@ -41,7 +41,7 @@ pub(crate) fn shrunk(most: Size, made: Made, failure: &Failure) -> Option<(Case,
 }
 
 impl Search {
-    /// Takes a list if its program fails in the same way.
+    /// Accepts a list if its program fails in the same way.
     fn try_list(&mut self, list: &[u32]) -> bool {
         if Instant::now() > self.until {
             return false;
@@ -61,7 +61,7 @@ impl Search {
         true
     }
 
-    /// Leaves out whole parts, the largest first.
+    /// Removes whole groups, the largest first.
     fn without_groups(&mut self) {
         let mut skipped = 0;
         loop {
@@ -84,7 +84,7 @@ impl Search {
         }
     }
 
-    /// Makes single choices less, from the last one on.
+    /// Reduces single choices, from the last one on.
     fn lower(&mut self) {
         let mut at = self.made.0.len();
         while at > 0 {

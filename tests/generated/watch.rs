@@ -1,4 +1,4 @@
-//! Panics and endless searches are failures like others.
+//! Reports panics and endless searches as failures.
 
 use super::program::Case;
 use super::properties::{Failure, Outcome, hold};
@@ -9,18 +9,18 @@ use std::sync::{Arc, Mutex, Once, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// No program of this size may take longer, even unoptimised; `SHARDC_SLOW` says another number of seconds.
-/// It is time of the processor, where the system tells it: what else the machine does is nothing to a program.
+/// Time limit for a program of this size, even without optimisation; `SHARDC_SLOW` sets another number of seconds.
+/// CPU time is measured if the system reports it, so that the machine's load is irrelevant.
 const LONGEST: u64 = 20;
-/// How much longer a program may take than the processor works on it, on a machine that does other things as well.
+/// Maximum ratio of elapsed time to CPU time, for busy machines.
 const PATIENCE: u32 = 8;
-/// As much as the main thread has.
+/// Stack size in bytes, equal to that of a main thread.
 const STACK: usize = 8 << 20;
 
-/// What a program is at, for one that does not come to an end.
+/// The current stage of a program, to report if it does not end.
 type Stage = Arc<Mutex<&'static str>>;
 
-/// Says which stage of the program begins that this thread looks at.
+/// Sets the current stage of this thread's program.
 pub(crate) fn stage(name: &'static str) {
     STAGE.with(|stage| *stage.borrow().lock().expect("nobody panics with it") = name);
 }
@@ -30,7 +30,7 @@ thread_local! {
     static PANIC: RefCell<Option<(String, String)>> = const { RefCell::new(None) };
 }
 
-/// What holds of a program, whatever happens.
+/// The outcome of a program, including panics and timeouts.
 pub(crate) fn watched(case: &Case) -> Result<Outcome, Failure> {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
@@ -56,7 +56,7 @@ pub(crate) fn watched(case: &Case) -> Result<Outcome, Failure> {
             let text = payload.downcast_ref::<String>().cloned().unwrap_or_default();
             Err(Failure { class: format!("panic: {place}"), detail: format!("{text}\n{detail}") })
         });
-        // Nobody waits for what took too long.
+        // After a timeout, the receiver is gone.
         let _ = sender.send(result);
     };
     let Ok(_) = thread::Builder::new().stack_size(STACK).spawn(body) else {
@@ -67,7 +67,7 @@ pub(crate) fn watched(case: &Case) -> Result<Outcome, Failure> {
     loop {
         match receiver.recv_timeout(Duration::from_millis(500)) {
             Ok(result) => return result,
-            // Threads that it starts are not counted, so it may not wait for ever either.
+            // Threads that it starts are not counted, so elapsed time is limited, too.
             Err(_) if busy(thread.as_deref()).unwrap_or_default().max(start.elapsed() / PATIENCE) > longest => {
                 let stage = *at.lock().expect("nobody panics with it");
                 return Err(Failure {
@@ -80,7 +80,7 @@ pub(crate) fn watched(case: &Case) -> Result<Outcome, Failure> {
     }
 }
 
-/// How long a thread has run, whatever else the machine does; `None` where the system does not say.
+/// CPU time of a thread; `None` if the system does not report it.
 fn busy(thread: Option<&Path>) -> Option<Duration> {
     let text = std::fs::read_to_string(Path::new("/proc").join(thread?).join("schedstat")).ok()?;
     Some(Duration::from_nanos(text.split(' ').next()?.parse().ok()?))

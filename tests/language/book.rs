@@ -1,19 +1,19 @@
-//! Part 3 of "How To Scale Your Model" as a program text: every array statement in the book's order, typed by somebody
-//! who had read only the book. Each group is a program of its own; it checks, or it is one that the book itself calls
-//! invalid or gets wrong, and is refused with that reason.
+//! Part 3 of "How To Scale Your Model" as a program: every array statement in the book's order, typed by a person who
+//! had read only the book. Each group is a separate program. It checks, or it is refused for the reason that the book
+//! gives for it being invalid or wrong.
 
 use crate::common::errors;
 
 const BOOK: &str = include_str!("../cases/book_part3.txt");
 
-/// Sizes for all dims that the book uses without one.
+/// Sizes of all dims that the book uses without one.
 const DIMS: &str = "dims {A: 64, B: 64, D: 64, E: 64, F: 64, I: 128, J: 2048, K: 64, M: 64, N: 64}";
 const MESH: &str = "mesh {X: 2, Y: 2, Z: 2}";
 
-/// What the book writes as shorthand in a sentence, and no statement of the notation: no brackets, or no dims at all.
+/// Shorthand inside the book's sentences that is not a statement: no brackets, or no dims at all.
 const PROSE: [&str; 2] = ["F_Y -> F", "C * B * x"];
 
-/// Groups that show several layouts of one array, side by side: each line is a program of its own.
+/// Groups that show several layouts of one array: each line is a separate program.
 fn side_by_side(title: &str) -> bool {
     ["figure", "Visualizing", "all the cases", "Question 2", "along either axis", "part 1", "prose", "strateg"]
         .iter()
@@ -43,7 +43,7 @@ fn groups() -> Vec<Group> {
             mesh = text.to_owned();
             groups.push(Group { mesh: mesh.clone(), statements: Vec::new() });
         } else if let Some(written) = text.strip_prefix("mesh ") {
-            // The book writes `Mesh({..})` and `{..}`; both open a mesh.
+            // The book writes both `Mesh({..})` and `{..}`.
             let written = if written.starts_with("Mesh") { written.to_owned() } else { format!("mesh {written}") };
             mesh = written.replace("X': 8, 'Y': 4}", "X': 8, 'Y': 4, 'Z': 1}");
             groups.push(Group { mesh: mesh.clone(), statements: Vec::new() });

@@ -1,8 +1,8 @@
-//! What holds for all small programs, against independent answers.
+//! Properties of all small programs, compared with independent implementations.
 
 use crate::right::{GROUND, check_text, explain, verify};
 
-/// Contraction is what an einsum over the written dims says, for every choice of dims of three small arrays.
+/// Contraction agrees with an einsum over the written dims, for every choice of dims of three small arrays.
 #[test]
 fn contraction_agrees_with_counting() {
     let names = ["I", "J", "K"];
@@ -23,7 +23,7 @@ fn contraction_agrees_with_counting() {
     }
 }
 
-/// A local product gives what the local shards say, for every pair of layouts over two axes.
+/// A local product agrees with the product of local shards, for every pair of layouts over two axes.
 #[test]
 fn local_products_agree_with_brute_force() {
     let marks = ["", "_X", "_Y"];
@@ -62,7 +62,7 @@ fn long_programs_are_read_in_time() {
     assert!(diagnostics.has_errors());
 }
 
-/// Random programs: no panic, and what passes keeps the invariants.
+/// Random programs: no panic, and programs that check satisfy the invariants.
 #[test]
 fn random_programs_keep_the_invariants() {
     const PARTS: &[&str] = &[

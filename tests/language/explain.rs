@@ -1,4 +1,4 @@
-//! Every code has a page, every page a code, and the programs on it do what it says.
+//! Every code has a page, every page has a code, and the programs on it behave as described.
 
 use shardc::advice;
 use shardc::compiler::{self, Options, Spelling};
@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
-/// Codes without a page: nothing that a program or a schedule says leads to them.
+/// Codes without a page: no program or schedule leads to them.
 const WITHOUT_PAGE: &[(&str, &str)] = &[
     ("proof-malformed-array", "arrays that no program declares"),
     ("schedule-other-mesh", "a schedule that is timed on the machine of another one"),
@@ -23,7 +23,7 @@ const WITHOUT_PAGE: &[(&str, &str)] = &[
     ("recipe-missing", "a plan that is lowered without its recipes"),
 ];
 
-/// Pages without a wrong program, and why.
+/// Pages without a wrong program, with the reason.
 const WITHOUT_WRONG: &[(&str, &str)] = &[
     ("too-deep", "the program would not fit on a page"),
     ("statement-too-long", "the program would not fit on a page"),
@@ -42,6 +42,11 @@ const WITHOUT_WRONG: &[(&str, &str)] = &[
     ("schedule-switch-sum", "the machine is at fault, not the schedule"),
     ("too-large-to-compute", "the program is right, the machine too small"),
     ("algorithm-unreadable", "the mistake is in a file of another tool"),
+    ("audit-unreadable", "the mistake is in a module, not in a program"),
+    ("import-no-mesh", "the mistake is in a module, not in a program"),
+    ("import-too-large", "the mistake is in a module, not in a program"),
+    ("import-unreadable", "the mistake is in a module, not in a program"),
+    ("import-unsupported", "the mistake is in a module, not in a program"),
     ("algorithm-wrong", "the mistake is in a file of another tool"),
     ("not-exported", "the program is right, the format too small"),
     ("input-missing", "the mistake is in the data of a run"),
@@ -67,7 +72,7 @@ fn codes_of_sources() -> BTreeSet<String> {
     codes
 }
 
-/// All codes that a program brings forth, whatever their severity, up to its schedule.
+/// All codes that a program produces up to its schedule, of any severity.
 fn codes(source: &str) -> BTreeSet<String> {
     if is_schedule(source) {
         return codes_of_schedule(source);
@@ -86,7 +91,7 @@ fn codes(source: &str) -> BTreeSet<String> {
     diagnostics.iter().map(|found| found.code.clone()).collect()
 }
 
-/// The same of a schedule.
+/// All codes that a schedule produces.
 fn codes_of_schedule(source: &str) -> BTreeSet<String> {
     let all = |found: Diagnostics| found.iter().map(|found| found.code.clone()).collect();
     let written = match from_text(source) {
@@ -142,7 +147,7 @@ fn the_right_program_of_a_page_is_right() {
     }
 }
 
-/// What does not fit on a page.
+/// Programs that are too large for a page.
 #[test]
 fn programs_too_large_for_a_page_have_their_code() {
     let many = "A = B\n".repeat(100_001);

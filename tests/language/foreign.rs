@@ -1,21 +1,22 @@
-//! What people type from JAX, NumPy, PyTorch, NCCL and Python is answered with the line as it is written here, and that
-//! line is right.
+//! Syntax of JAX, NumPy, PyTorch, NCCL and Python is answered with the equivalent line, which is correct.
 
+use shardc::advice;
 use shardc::compiler;
+use shardc::diag::Severity;
 
 const GROUND: &str = "mesh {X: 4, Y: 2} on tpu_v5p\ndims {B: 64, D: 128, F: 256}\nx: bf16[B_X, D]\nW: bf16[D, F_Y]\n\
                       v: bf16[B_X, D]\ny: bf16[B, D]{U_X}\n";
 
-/// The line, and the one that is offered. Both stand behind the ground.
-const LINES: [(&str, &str); 60] = [
+/// The foreign line, and the suggested one. Both follow the common declarations.
+const LINES: [(&str, &str); 66] = [
     ("z = psum(y, 'X')", "z = AllReduce_X(y)"),
     ("z = psum(y, axis_name='X')", "z = AllReduce_X(y)"),
     ("z = jax.lax.psum(y, (\"X\",))", "z = AllReduce_X(y)"),
     ("z = lax.psum(y, axis_name=('X'))", "z = AllReduce_X(y)"),
     ("z = dist.all_reduce(y, 'X')", "z = AllReduce_X(y)"),
-    ("z = psum_scatter(y, 'X')", "z = ReduceScatter_{X,D}(y)"),
+    ("z = psum_scatter(y, 'X')", "z = ReduceScatter_{X,B}(y)"),
     ("z = lax.psum_scatter(y, 'X', scatter_dimension=1, tiled=True)", "z = ReduceScatter_{X,D}(y)"),
-    ("z = dist.reduce_scatter_tensor(y, 'X')", "z = ReduceScatter_{X,D}(y)"),
+    ("z = dist.reduce_scatter_tensor(y, 'X')", "z = ReduceScatter_{X,B}(y)"),
     ("z = all_gather(x, 'X')", "z = AllGather_X(x)"),
     ("z = lax.all_gather(x, 'X', axis=0, tiled=True)", "z = AllGather_X(x)"),
     ("z = dist.all_gather_into_tensor(x, 'X')", "z = AllGather_X(x)"),
@@ -43,16 +44,22 @@ const LINES: [(&str, &str); 60] = [
     ("z = softmax(x, axis=-1)", "z = softmax_D(x)"),
     ("z = F.softmax(x, dim=-1)", "z = softmax_D(x)"),
     ("z = jnp.sum(x, axis=1)", "z = sum_D(x)"),
-    ("z = sum(x, axis=0)", "z = sum_D(x)"),
+    ("z = sum(x, axis=0)", "z = sum_B(x)"),
     ("z = x.sum(-1)", "z = sum_D(x)"),
     ("z = x.mean(axis=-1)", "z = mean_D(x)"),
     ("z = x.max(dim=1)", "z = max_D(x)"),
     ("z = x.astype(jnp.float32)", "z = f32(x)"),
     ("z = x.to(torch.float32)", "z = f32(x)"),
     ("z = x.astype('int8')", "z = i8(x)"),
-    ("z = jnp.zeros((B, D))", "z: bf16[B, D]"),
-    ("z = jnp.zeros((B, D), device=P('X', 'Y'))", "z: bf16[B_X, D_Y]"),
-    ("z = jnp.ones((B, D), dtype=jnp.float32, device=P(None, ('X', 'Y')))", "z: f32[B, D_XY]"),
+    ("z = jnp.zeros((B, D))", "z: bf16[B, D] = 0"),
+    ("z = jnp.zeros((B, D), device=P('X', 'Y'))", "z: bf16[B_X, D_Y] = 0"),
+    ("z = jnp.ones((B, D), dtype=jnp.float32)", "z: f32[B, D] = 1"),
+    ("z = jnp.argmax(x, axis=-1)", "z = argmax_D(x)"),
+    ("z = jnp.cumsum(x, axis=1)", "z = cumsum_D(x)"),
+    ("z = torch.flip(x, dims=1)", "z = reverse_D(x)"),
+    ("z = jnp.roll(x, 1, axis=1)", "z = shift_D(x, 1)"),
+    ("z = jnp.take(x, 3, axis=1)", "z = take_D(x, 3)"),
+    ("z = jnp.ones((B, D), dtype=jnp.float32, device=P(None, ('X', 'Y')))", "z: f32[B, D_XY] = 1"),
     ("z: bf16[B, D] P('X', None)", "z: bf16[B_X, D]"),
     ("z: bf16[B, D] NamedSharding(mesh, P(None, 'Y'))", "z: bf16[B, D_Y]"),
     ("z: bf16[B, D] Shard(1)", "z: bf16[B, D_X]"),
@@ -82,38 +89,77 @@ fn the_line_that_is_offered_is_right() {
     }
 }
 
-/// Words without a line of their own, and near misses, get a sentence of help.
+/// Words without an equivalent line, and near misses, are answered with a help text.
 #[test]
 fn other_words_are_answered() {
     for (line, answer) in [
-        ("z = ppermute(x, 'X', [(0, 1), (1, 2)])", "a permutation is a move between two layouts"),
-        ("z = lax.axis_index('X')", "devices have no numbers"),
-        ("z = x.reshape(B*D)", "declaring one as made of others"),
-        ("z = jnp.concatenate([x, v])", "declare the parts as inputs"),
-        ("z = x ** 5", "arrays have the powers"),
-        ("z == v", "a result is written with one `=`: `z = v`"),
-        ("z = jax.nn.one_hot(x, 8)", "write `z = bf16(x == iota_D)`"),
+        ("z = ppermute(x, 'X', [(0, 1), (1, 2)])", "write a permutation as a move between two layouts"),
+        ("z = lax.axis_index('X')", "programs have no device index"),
+        ("z = x.reshape(B*D)", "declaring a composite"),
+        ("z = jnp.concatenate([x, v])", "write `concat_{S,R->T}(a, b)`"),
+        ("z = jnp.stack([x, x])", "write `stack_K(a, b)`"),
+        ("z = lax.top_k(x, 2)", "write `top_{E->K}(x)`"),
+        ("z = jnp.split(x, 2)", "`slice_{S->T}(x, 0)`"),
+        ("z = jnp.pad(x, 1)", "write `pad_{S->T}(x, 1)`"),
+        ("z = x[2:6]", "write `slice_{B->T}(x, 2)`, with `dims {T: 4}`"),
+        ("z = x[:, 3]", "write `take_D(x, 3)`"),
+        ("z = x[0, 1]", "write `take_D(take_B(x, 0), 1)`"),
+        ("z = x ** 5", "supported powers are"),
+        ("z == v", "write a result with a single `=`: `z = v`"),
+        ("z = jax.nn.one_hot(x, 8)", "write `z = bf16(onehot_D(x))`"),
         ("z = jnp.arange(D)", "write `z = iota_D`"),
         ("z = jnp.tril(x)", "`where(iota_I >= iota_J, A, 0)`"),
-        ("z = jnp.take(x, v)", "a one-hot array"),
+        ("z = jnp.take(x, v)", "write a lookup of rows as `take_V(E, ids)`"),
         ("for i in range(4):", "write `repeat 4 {`"),
         ("while True:", "write `repeat 4 {`"),
-        ("def layer(x):", "write `def f(x, W) {`"),
-        ("import jax", "leave the line out"),
-        ("if x:", "there are no branches"),
+        ("def layer(x):", "write `def layer(x) {`"),
+        ("import jax", "remove the line"),
+        ("if x:", "programs have no branches"),
         ("z = AllGatherr_X(x)", "did you mean `AllGather_X`?"),
         ("z = Allgather_X(x)", "did you mean `AllGather_X`?"),
         ("z = ReduceScater_{X,D}(y)", "did you mean `ReduceScatter_{X,D}`?"),
         ("z = all_reduce(y)", "write `AllReduce_X(y)`"),
         ("z = matmul(x, W)", "write `x * W`"),
-        ("z = transpose(x)", "with its dims in the order"),
-        ("z = x.T", "with its dims in the order"),
-        ("z = with_sharding_constraint(x, P('X', None))", "write `z[I_X, J] = x`, with the dims of the array"),
-        ("z = jax.device_put(x, NamedSharding(mesh, P(None, 'X')))", "write `z[I, J_X] = x`"),
+        ("z = transpose(x)", "with the dims in the order"),
+        ("z = x.T", "with the dims in the order"),
+        ("z = with_sharding_constraint(x, P('X', None))", "write `z[B_X, D] = x`"),
+        ("z = jax.device_put(x, NamedSharding(mesh, P(None, 'X')))", "write `z[B, D_X] = x`"),
+        ("z = all_reduce(y, op=ReduceOp.MAX)", "declare `y[B, D]{MAX_X}`"),
+        ("z = dist.all_reduce(y, op=dist.ReduceOp.AVG)", "write `z = AllReduce_X(y) / 4`"),
+        ("z = psum(x * W, 'X')", "write `z = x * W`, and the compiler inserts the AllReduce"),
+        ("z = x.T @ W", "write `z = x @ W`, without a transposition"),
+        ("z = lax.scan(relu, x, length=8)", "write `repeat 8 {`"),
+        ("repeat(4):\n    x = relu(x)", "write `repeat 4 {`"),
+        ("repeat 4 do", "write `repeat 4 {`"),
+        ("@jax.jit", "remove the decorator"),
+        ("f = lambda x: relu(x)", "write `def f(x) {`, `return relu(x)` and `}`"),
+        ("def f(x: bf16[B, D], n=4):", "write `def f(x: bf16[B, D], n) {`"),
+        ("\"\"\" a comment \"\"\"", "comments begin with `#`"),
+        ("-- a comment", "comments begin with `#`"),
+        ("z = x[0, :]", "write `take_B(x, 0)`"),
+        ("z = x[0]", "write `take_B(x, 0)`"),
+        ("z = x + v[None, :]", "broadcasting aligns dims by name: write `v`"),
+        ("z: bf16['X', None]", "write the name of each dim"),
+        ("z = all_gather_X(x)", "write `AllGather_X(x)`"),
+        ("z = All-Gather_X(x)", "collectives are written in one word"),
+        ("z = Scatter_{X,D}(v)", "a slice needs no collective"),
+        ("z = sum(x)", "write its dims: `sum_D(x)`, `sum_{B,D}(x)`"),
+        ("z = softmax(x)", "write its dim: `softmax_D(x)`"),
+        ("z = AllReduce_Y(y)", "the sum is open over `X`: use `AllReduce_X`"),
+        ("z = AllReduce_X(AllReduce_X(y))", "the sum over `X` is already closed"),
+        ("z = AllToAll_X(x)", "`AllToAll_{X,D}`"),
+        ("AllToAll_{D->B}(x) -> z[B, D_X]", "the axis comes first, then the dim to shard: `AllToAll_{X,D}`"),
+        ("z = y .* y", "both factors are open over `X`"),
+        ("z: float8_e4m3[B, D]", "8-bit floats are not supported"),
+        ("dims {S: 256}\nz[B, S] = x * W", "no factor has `S`: write `F` for `S` in the result"),
+        ("dims {S: 128}\nU: bf16[S, F]\nz[B, F] = x * U", "`x` and `U` share no dim"),
+        ("repeat 4x {\nx = relu(x)\n}", "write `repeat 4 {`"),
+        ("expect collectives x = [all_gather]", "write `AllGather`, and its axes after `_`"),
     ] {
         let (_, found) = compiler::check(&format!("{GROUND}{line}\n"));
+        let says = |text: &str| text.contains(answer);
         assert!(
-            found.iter().any(|found| found.help.as_deref().is_some_and(|help| help.contains(answer))),
+            found.iter().any(|found| found.help.as_deref().is_some_and(says) || says(&found.message)),
             "{line}: {found:?}"
         );
     }
@@ -122,5 +168,105 @@ fn other_words_are_answered() {
             compiler::check(&format!("mesh {{X: 4}} on {hardware}\ndims {{I: 4}}\nA: f32[I_X]\nC = relu(A)\n"));
         let help = format!("did you mean `{near}`?");
         assert!(found.iter().any(|found| found.help.as_deref() == Some(&help)), "{hardware}: {found:?}");
+    }
+}
+
+/// Slips of notation are corrected: the line is offered, and `check --fix` writes it.
+#[test]
+fn slips_are_corrected() {
+    let mut written = 0;
+    for (line, corrected) in [
+        ("mesh X: 4, Y: 2 on tpu_v5e", "mesh {X: 4, Y: 2} on tpu_v5e"),
+        ("mesh (X: 4, Y: 2) on tpu_v5e", "mesh {X: 4, Y: 2} on tpu_v5e"),
+        ("mesh {4, 2} on tpu_v5e", "mesh {X: 4, Y: 2} on tpu_v5e"),
+        ("mesh {X = 4, Y = 2}", "mesh {X: 4, Y: 2}"),
+        ("mesh {X: 4 Y: 2}", "mesh {X: 4, Y: 2}"),
+        ("mesh = init_device_mesh(\"cuda\", (4, 2), mesh_dim_names=(\"X\", \"Y\"))", "mesh {X: 4, Y: 2}"),
+        ("dims = {I: 64, J: 64}", "dims {I: 64, J: 64}"),
+        ("dims: {I: 64, J: 64}", "dims {I: 64, J: 64}"),
+        ("dims I: 64, J: 64", "dims {I: 64, J: 64}"),
+        ("dims {I = 64, J = 64}", "dims {I: 64, J: 64}"),
+        ("dims {I: 4,096, J: 4K}", "dims {I: 4096, J: 4k}"),
+        ("I, J = 64, 64", "dims {I: 64, J: 64}"),
+        ("A: bf16[I/X, J]", "A: bf16[I_X, J]"),
+        ("A: bf16[I@X, J]", "A: bf16[I_X, J]"),
+        ("A: bf16[I^X, J]", "A: bf16[I_X, J]"),
+        ("A: bf16[I_X J]", "A: bf16[I_X, J]"),
+        ("A: bf16[I_X, J", "A: bf16[I_X, J]"),
+        ("A: bf16[I_X, J,]", "A: bf16[I_X, J]"),
+        ("A: bf16[I, J][X, None]", "A: bf16[I_X, J]"),
+        ("A: bf16[I, J] (Shard(0), Replicate())", "A: bf16[I_X, J]"),
+        ("A: bf16[I, J] (Replicate(), Shard(0))", "A: bf16[I_Y, J]"),
+        ("A: bf16[I, J] = P('X', None)", "A: bf16[I_X, J]"),
+        ("A: DTensor(bf16[I, J], placements=[Shard(0)])", "A: bf16[I_X, J]"),
+        ("A: torch.bfloat16[I_X, J]", "A: bf16[I_X, J]"),
+        ("A: [I_X, J] bf16", "A: bf16[I_X, J]"),
+        ("A bf16[I_X, J]", "A: bf16[I_X, J]"),
+        ("A[I_X, J]: bf16", "A: bf16[I_X, J]"),
+        ("let A: bf16[I_X, J]", "A: bf16[I_X, J]"),
+        ("A: bf16[I_X, J] donate", "A: bf16[I_X, J] donated"),
+        ("C[I, J]U_X = A *_LOCAL W", "C[I, J]{U_X} = A *_LOCAL W"),
+        ("C[I_X, J] = A[I_X, J], B[I_X, J]", "C[I_X, J] = A[I_X, J] * B[I_X, J]"),
+        ("C[I_X, J] = A[I_X, J] B[I_X, J]", "C[I_X, J] = A[I_X, J] * B[I_X, J]"),
+        ("A += B", "A = A + B"),
+        ("A => C[I, J]", "A -> C[I, J]"),
+        ("C = A – 1", "C = A - 1"),
+        ("C = AllGather[X](A)", "C = AllGather_X(A)"),
+        ("expect C = AllReduce_X", "expect collectives C = [AllReduce_X]"),
+        ("expect collectives C == [AllReduce_X]", "expect collectives C = [AllReduce_X]"),
+        ("expect communication == 0", "expect no communication"),
+        ("expect no collectives", "expect no communication"),
+        ("expect comm < 1MB", "expect communication < 1MB"),
+        ("assert memory < 1GB", "expect memory < 1GB"),
+        ("limit hbm 16GB", "limit memory 16GB"),
+        ("limit memory = 16GB", "limit memory 16GB"),
+        ("output(C)", "output C"),
+        ("print(C)", "output C"),
+    ] {
+        let ground = match corrected.split(' ').next() {
+            Some("mesh") => "",
+            Some("dims") => "mesh {X: 4, Y: 2}\n",
+            Some("A:") => "mesh {X: 4, Y: 2}\ndims {I: 64, J: 64}\n",
+            _ => {
+                "mesh {X: 4, Y: 2}\ndims {I: 64, J: 64, K: 64}\nA: bf16[I_X, J]\nB: bf16[I_X, J]\nC: bf16[I, J]{U_X}\n"
+            }
+        };
+        let source = format!("{ground}{line}\n");
+        let (_, found) = compiler::check(&source);
+        let errors: Vec<_> = found.iter().filter(|found| found.severity == Severity::Error).collect();
+        assert_eq!(errors.len(), 1, "{line}: {errors:?}");
+        assert_eq!(errors[0].help.as_deref(), Some(format!("write `{corrected}`").as_str()), "{line}");
+        let fixed = advice::apply_one(&source, &found);
+        assert!(fixed.as_ref().is_none_or(|fixed| fixed.contains(corrected)), "{line}: {fixed:?}");
+        written += usize::from(fixed.is_some());
+    }
+    assert!(written >= 35, "{written} lines are fixes");
+    // A dim and its axis in each other's place.
+    for (line, corrected) in [
+        ("A: bf16[X_I, J]", "A: bf16[I_X, J]"),
+        ("A: bf16[I_X_Y, J]", "A: bf16[I_{X,Y}, J]"),
+        ("A: BF16[I_X, J]", "A: bf16[I_X, J]"),
+        ("A: bf16[I, J]{P_X}", "A: bf16[I, J]{U_X}"),
+    ] {
+        let source = format!("mesh {{X: 4, Y: 2}}\ndims {{I: 64, J: 64}}\n{line}\nC[I, J] = A\n");
+        let (_, found) = compiler::check(&source);
+        let fixed = advice::apply_one(&source, &found).unwrap_or_default();
+        assert_eq!(fixed, source.replace(line, corrected), "{found:?}");
+    }
+}
+
+/// What follows from a mistake that is reported is not reported again.
+#[test]
+fn one_foreign_statement_brings_one_report() {
+    for source in [
+        "for i in range(4) {\n    x = relu(x)\n}\noutput x",
+        "if X > 1 {\n    x = AllGather_X(x)\n}\noutput x",
+        "def f(x) {\n    return relu(x), gelu(x)\n}\nz = f(x)",
+        "def f(x: bf16[B, D]) -> bf16[B, D] {\n    return relu(x)\n}\nz = f(x)",
+        "f = lambda x: relu(x)\nz = f(x)",
+    ] {
+        let (_, found) = compiler::check(&format!("{GROUND}{source}\n"));
+        let errors: Vec<_> = found.iter().filter(|found| found.severity == Severity::Error).collect();
+        assert_eq!(errors.len(), 1, "{source}: {errors:?}");
     }
 }

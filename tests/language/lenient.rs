@@ -1,4 +1,4 @@
-//! The lenient reading: what it reads is the strict program that it tells.
+//! Lenient syntax: its meaning is the strict program that is reported.
 
 use shardc::compiler::{self, Spelling};
 use shardc::diag::{Diagnostics, Severity};
@@ -11,7 +11,7 @@ fn read(source: &str, spelling: Spelling) -> (Option<Program>, Diagnostics) {
     compiler::check_with(source, &[], spelling).expect("no sizes to set")
 }
 
-/// As the seeds have it, and what is meant.
+/// Lenient statements, and their strict equivalents.
 const PAIRS: &[(&str, &str)] = &[
     (
         r"\[\begin{equation*} \mathbf{A}[I_X, J] \cdot \mathbf{B}[J, K_Y] \rightarrow \mathbf{C}[I_X, K_Y] \end{equation*}\]",
@@ -54,7 +54,7 @@ const PAIRS: &[(&str, &str)] = &[
     (r"$A[I_{\textcolor{red}{X}}, J]$ + A[I_X, J] -> C", "A[I_X, J] + A[I_X, J] -> C"),
 ];
 
-/// The same program, but for places: printed without spans.
+/// The same program apart from source positions: printed without spans.
 #[test]
 fn what_is_read_is_what_is_meant() {
     for (seed, strict) in PAIRS {
@@ -64,13 +64,13 @@ fn what_is_read_is_what_is_meant() {
         assert_eq!(lenient.to_string(), meant.unwrap_or_else(|| panic!("{found:?}")).to_string(), "{seed}");
         let told = told.iter().filter(|found| found.code == "lenient-reading").count();
         assert!(told > 0 && found.iter().all(|found| found.severity == Severity::Note), "{seed}");
-        // Nobody reads it so who is not asked to.
+        // Lenient syntax is refused without the option.
         let (_, found) = read(&format!("{GROUND}{seed}\n"), Spelling::Exact);
         assert!(found.iter().all(|found| found.code != "lenient-reading"));
     }
 }
 
-/// What is told of a statement stands where it says, and is read as it is.
+/// The reported equivalent is at the statement's position, and has the same meaning.
 #[test]
 fn what_is_told_is_true() {
     for (seed, _) in PAIRS {
@@ -91,7 +91,7 @@ fn what_is_told_is_true() {
     }
 }
 
-/// Errors point into the text as it is.
+/// Errors point into the original text.
 #[test]
 fn errors_keep_their_places() {
     let source = format!("{GROUND}\\[\\mathbf{{A}}[I_X, J] \\cdot \\textbf{{B}}[J, K_Q] \\to C[I, K]\\]\n");
@@ -100,7 +100,7 @@ fn errors_keep_their_places() {
     assert_eq!((error.code.as_str(), error.span().text(&source)), ("unknown-axis", "Q"));
 }
 
-/// A program that is strict is read as it is.
+/// Strict programs are unchanged.
 #[test]
 fn strict_programs_stay() {
     for folder in ["examples/book", "tests/corpus/small"] {

@@ -1,4 +1,4 @@
-//! Texts of the language: what they mean, what is refused and with which way out.
+//! Language tests: meaning, errors and suggested fixes.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -7,9 +7,11 @@ mod book;
 mod checker_laws;
 mod explain;
 mod foreign;
+mod imported;
 mod lenient;
 mod mutations;
 mod names;
+mod positions;
 mod reference;
 mod repeat;
 mod right;

@@ -1,7 +1,7 @@
-//! One mistake, one report: right programs with a single slip somewhere, as a typing reader makes it.
+//! One error, one report: correct programs with a single typing slip.
 //!
-//! `SHARDC_SLIPS=100000 cargo test --release --test language mutations -- --nocapture` tries so many random slips in all
-//! examples and prints the worst.
+//! `SHARDC_SLIPS=100000 cargo test --release --test language mutations -- --nocapture` tries this number of random
+//! slips in all examples and prints the worst.
 
 use crate::common::{errors, programs, small_examples};
 use shardc::compiler;
@@ -10,7 +10,7 @@ use shardc::dtype::DType;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// The words and signs of a text with their places, comments left out.
+/// The tokens of a text with their positions, without comments.
 fn tokens(source: &str) -> Vec<Range<usize>> {
     let mut tokens = Vec::new();
     let mut comment = false;
@@ -29,7 +29,7 @@ fn tokens(source: &str) -> Vec<Range<usize>> {
     tokens
 }
 
-/// The slips at one token: dropped, doubled, misspelt, another subscript or type.
+/// The slips at one token: dropped, duplicated, misspelt, with another subscript or type.
 fn slips(source: &str, token: &Range<usize>) -> Vec<(&'static str, String)> {
     let text = &source[token.clone()];
     let with = |new: &str| format!("{}{new}{}", &source[..token.start], &source[token.end..]);
@@ -75,14 +75,14 @@ fn one_mistake_brings_one_report() {
     assert!(cascades.is_empty(), "{} of {all}:\n{}", cascades.len(), cascades.join("\n"));
 }
 
-/// A word, a sign or a character that is dropped, doubled or swapped with the next.
+/// A token or character that is dropped, duplicated or swapped with the next.
 fn random_slip(random: &mut fastrand::Rng, source: &str) -> (Range<usize>, String) {
     let tokens = tokens(source);
     let place = random.usize(..tokens.len());
     let token = tokens[place].clone();
     let next = tokens.get(place + 1).filter(|next| !source[token.end..next.start].contains('\n')).cloned();
     let text = &source[token.clone()];
-    // A character of the word is one byte: words and signs of the examples are ASCII, or single characters.
+    // Tokens of the examples are ASCII or single characters.
     let at = if text.is_ascii() { random.usize(..text.len()) } else { 0 };
     let end = if text.is_ascii() { at + 1 } else { text.len() };
     let (token, new) = match (random.u8(..6), next) {
@@ -105,7 +105,7 @@ fn random_slip(random: &mut fastrand::Rng, source: &str) -> (Range<usize>, Strin
     (token, mutant)
 }
 
-/// Of what a random slip brings, each report has a place, and more than two are rare.
+/// Each report of a random slip has a position, and more than two reports are rare.
 #[test]
 #[expect(clippy::print_stdout, reason = "the worst slips are worth reading")]
 fn a_random_slip_brings_few_reports() {

@@ -9,7 +9,7 @@ fn program(source: &str) -> Program {
     program.unwrap_or_else(|| panic!("{source}\n{found:?}"))
 }
 
-/// Whatever dims and axes are declared: each dim over each axis is read as it is written, or the declaration is refused.
+/// For any declared dims and axes, each dim over each axis is read as written, or the declaration is refused.
 #[test]
 fn every_reading_is_the_one_that_is_written() {
     let (dims, axes) = (["d", "d_x", "d_x_y", "d_m"], ["x", "y", "m", "x_y", "m_x"]);
@@ -19,7 +19,7 @@ fn every_reading_is_the_one_that_is_written() {
             let sizes = |names: &[&&str]| names.iter().map(|name| format!("{name}: 2")).join(", ");
             let ground = format!("mesh {{{}}} on tpu_v5p\ndims {{{}}}\n", sizes(&axes), sizes(&dims));
             let layouts = dims.iter().cartesian_product(&axes).map(|(dim, axis)| (**dim, **axis)).collect_vec();
-            // How many ways there are to read what is written of some dim and axis.
+            // The number of ways to read a dim with an axis.
             let is_clear = layouts.iter().all(|(dim, axis)| {
                 let text = format!("{dim}_{axis}");
                 let ways = layouts.iter().filter(|(dim, axis)| format!("{dim}_{axis}") == text).count();
@@ -50,7 +50,7 @@ fn every_reading_is_the_one_that_is_written() {
     assert!(read > 500 && refused > 50, "{read} {refused}");
 }
 
-/// What is computed while a program is read is the number that is written out.
+/// Computed numbers equal literal ones.
 #[test]
 fn numbers_are_those_that_are_written_out() {
     let ground = "mesh {X: 2} on tpu_v5p\ndims {H: 16, S: 1k, N = H*S}\nA: f32[H_X]\n";
@@ -82,7 +82,7 @@ fn numbers_are_those_that_are_written_out() {
     assert_eq!(program(&named).values[1].definition, program(&plain).values[1].definition);
 }
 
-/// A call is what stands in the function, written out with the arguments.
+/// A call equals the function's body with the arguments inserted.
 #[test]
 fn a_call_is_its_body_written_out() {
     let ground = "mesh {X: 4, Y: 2} on tpu_v5p\ndims {B: 64, D: 128, F: 256, G: 512}\nx: bf16[B_X, D]\nV: bf16[D, F_Y]\n\

@@ -1,7 +1,8 @@
-//! The language reference is true: its programs do what it says, and what it shows is what is printed. The same holds
-//! of `cases/rules.md`, which has a right and a wrong program for each rule; there the right ones are computed as well.
+//! Checks the language reference: the results of its programs and the printed reports. The same applies to
+//! `cases/rules.md`, which has a correct and a wrong program for each rule; there the correct ones are also computed.
 //!
-//! What is shown is made here: `INSTA_UPDATE=always cargo test --test language reference` writes it into the page.
+//! The outputs are generated here: `INSTA_UPDATE=always cargo test --test language reference` writes them into the
+//! page.
 
 use crate::common::programs;
 use shardc::cli::render::{RenderOptions, render};
@@ -17,9 +18,9 @@ use std::path::{Path, PathBuf};
 
 /// A fenced block of the page: ```` ```shard tells=CODE ````.
 struct Block<'a> {
-    /// The word behind the fence, `shard` or `text`.
+    /// The word after the fence, `shard` or `text`.
     language: &'a str,
-    /// What stands behind that word.
+    /// The text after that word.
     say: &'a str,
     text: &'a str,
 }
@@ -28,13 +29,13 @@ fn page() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/language.md")
 }
 
-/// Each rule with programs that keep and that break it.
+/// The rules, each with programs that follow and that break it.
 const RULES: &str = include_str!("../cases/rules.md");
 
 fn blocks(page: &str) -> Vec<Block<'_>> {
     let mut fences = page.split("```");
     let mut found = Vec::new();
-    // The pieces between fences are by turns outside and inside.
+    // Text between fences is alternately outside and inside of blocks.
     while let (Some(_), Some(inside)) = (fences.next(), fences.next()) {
         let (info, text) = inside.split_once('\n').expect("a fence ends its line");
         let (language, say) = info.split_once(' ').unwrap_or((info, ""));
@@ -43,14 +44,14 @@ fn blocks(page: &str) -> Vec<Block<'_>> {
     found
 }
 
-/// A program of the page, whole: one without a mesh stands below the prelude.
+/// A complete program of the page; one without a mesh gets the prelude.
 fn whole(page: &str, block: &Block<'_>) -> String {
     let has_mesh = block.text.lines().any(|line| line.to_lowercase().starts_with("mesh") || line.starts_with("{'"));
     let prelude = blocks(page).into_iter().find(|block| block.say == "prelude").expect("a prelude");
     if has_mesh { block.text.to_owned() } else { format!("{}{}", prelude.text, block.text) }
 }
 
-/// All that is found in a program up to its schedule and its expectations, and the table of its steps.
+/// All diagnostics of a program up to its schedule and its expectations, and the table of its steps.
 fn findings(source: &str) -> (Diagnostics, String) {
     let (program, mut diagnostics) = compiler::check(source);
     let Some(program) = program else { return (diagnostics, String::new()) };
@@ -66,7 +67,7 @@ fn findings(source: &str) -> (Diagnostics, String) {
         }
         Ok(compiled) => {
             diagnostics.extend(expect::judge(&compiled.plan, &compiled.topology, None));
-            let plan = text::plan(&Findings::new(&compiled.plan, &compiled.topology));
+            let plan = text::plan(&Findings::new(&compiled.plan, &compiled.topology), None);
             let table = plan.trim_start_matches('\n').split("\n\n").next().unwrap_or_default();
             (diagnostics, table.lines().map(|line| format!("{}\n", line.trim_end())).collect())
         }
@@ -94,7 +95,7 @@ fn every_rule_is_kept() {
     assert!(programs >= 100, "{programs} programs");
 }
 
-/// What a program without errors computes is what it computes without a mesh.
+/// A correct program computes the same as without a mesh.
 #[test]
 fn what_keeps_the_rules_is_computed() {
     let mut computed = 0;
@@ -102,7 +103,7 @@ fn what_keeps_the_rules_is_computed() {
         let source = whole(RULES, block);
         let (Some(program), _) = compiler::check(&source) else { continue };
         let options = Options { costs: CostModel::Book, ..Options::default() };
-        // A limit may be broken on purpose.
+        // A limit may be violated on purpose.
         let Ok(compiled) = compiler::compile(&program, &options) else { continue };
         let inputs = values::inputs(&compiled.schedule, 1).expect("small");
         let dense = values::dense(&compiled.schedule, &inputs).expect("small");
@@ -114,7 +115,7 @@ fn what_keeps_the_rules_is_computed() {
     assert!(computed >= 50, "{computed} programs");
 }
 
-/// Holds the programs of a page against what it says that they are told; their number.
+/// Checks the diagnostics of the programs of a page. Returns the number of programs.
 fn do_what_it_says(page: &str) -> usize {
     let mut failures = Vec::new();
     let programs: Vec<Block<'_>> = blocks(page).into_iter().filter(|block| block.language == "shard").collect();
@@ -122,7 +123,7 @@ fn do_what_it_says(page: &str) -> usize {
         let source = whole(page, block);
         let (diagnostics, _) = findings(&source);
         let mut found = codes(&diagnostics);
-        // A note that the page explains.
+        // This note is explained by the page.
         found.remove("implicit-input");
         let told = match block.say.strip_prefix("tells=") {
             Some(told) => told.split(',').collect(),
@@ -151,7 +152,7 @@ fn what_the_reference_shows_is_real() {
     }
 }
 
-/// The page with all that is made: `text` blocks and the table of codes.
+/// The page with all generated parts: `text` blocks and the table of codes.
 fn made(page: &str) -> String {
     let mut out = String::new();
     let mut last_program = String::new();
@@ -177,14 +178,14 @@ fn made(page: &str) -> String {
     with_codes(&out)
 }
 
-/// What stands in a block: `text steps` and `text report` of the program above, `text report of CASE` of a case.
+/// The contents of a block: `text steps` and `text report` of the preceding program, `text report of CASE` of a case.
 fn shown(info: &str, program: &str) -> String {
     match info.strip_prefix("text ").unwrap_or_default().split_once(" of ") {
         Some(("report", case)) => {
             let path = programs("tests/cases/wrong").into_iter().find(|path| path.ends_with(format!("{case}.shard")));
             let path = path.unwrap_or_else(|| panic!("no case is called {case}"));
             let source = std::fs::read_to_string(path).expect("a case");
-            // Without the line that says what it shows, and the one that announces the error.
+            // Without the line that describes the case, and the one that announces the error.
             let source: Vec<&str> =
                 source.lines().skip(1).map(|line| line.split(" # error").next().unwrap_or_default()).collect();
             let source = source.join("\n");
@@ -202,5 +203,5 @@ fn with_codes(page: &str) -> String {
     let (before, rest) = page.split_once(start).expect("a place for the codes");
     let (_, after) = rest.split_once(end).expect("the end of the codes");
     let rows: String = PAGES.iter().map(|page| format!("| `{}` | {} |\n", page.code, page.sentence())).collect();
-    format!("{before}{start}| code | what it says |\n| --- | --- |\n{rows}{end}{after}")
+    format!("{before}{start}| code | meaning |\n| --- | --- |\n{rows}{end}{after}")
 }

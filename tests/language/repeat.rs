@@ -1,4 +1,4 @@
-//! A program with `repeat` does what the same program does with its body written out.
+//! A program with `repeat` equals the same program with its body unrolled.
 
 use shardc::compiler::{self, Compiled, Options};
 use shardc::costs::CostModel;
@@ -12,27 +12,27 @@ use shardc::topology::Hardware;
 
 const GROUND: &str = "mesh {X: 2, Y: 2} on tpu_v5e\ndims {B: 8, D: 8, F: 16}\n";
 
-/// Each body with the layouts of the carried names, `#` in a name standing for the number of the iteration.
+/// Bodies with the layouts of the carried names. `#` in a name stands for the number of the iteration.
 const BODIES: &[(&str, &str)] = &[
-    // Weights of each layer's own.
+    // Separate weights in each layer.
     ("x: bf16[B_X, D]", "W#: bf16[D, F_Y]\nV#: bf16[F_Y, D]\nh# = relu(x * W#)\nx[B_X, D] = h# * V#"),
     // Gathered in each layer.
     (
         "x: bf16[B_X, D_Y]",
         "W#: bf16[D_X, F_Y]\nV#: bf16[F_Y, D_X]\nh#[B_X, F_Y] = relu(x * W#)\nx[B_X, D_Y] = h# * V# + x",
     ),
-    // One weight for all.
+    // One weight for all layers.
     ("x: bf16[B_X, D]\nW: bf16[D_Y, F_X]\nV: bf16[F, D]", "x[B_X, D] = (x * W) * V"),
-    // Two names that change places, in the same layout.
+    // Two names that are swapped, in the same layout.
     ("a: bf16[B_X, D]\nb: bf16[B_X, D]", "t#[B_X, D] = a\na[B_X, D] = b\nb[B_X, D] = relu(t#)"),
-    // Handed on open.
+    // Carried as an open sum.
     ("x: bf16[B, D]{U_Y}", "x[B, D]{U_Y} = -x"),
 ];
 
 fn compiled(source: &str, costs: CostModel) -> Compiled {
     let (program, diagnostics) = compiler::check(source);
     let program = program.unwrap_or_else(|| panic!("{source}\n{diagnostics:?}"));
-    // Written out, iterations would share kernels.
+    // Unrolled iterations would share kernels.
     let named = program.hardware.as_ref().map_or(Hardware::DEFAULT, |name| name.node.as_str());
     let hardware = Hardware { fusion: Fusion::None, ..Hardware::named(named).expect("a shipped profile") };
     let options = Options { costs, hardware: Some(hardware), ..Options::default() };
@@ -50,7 +50,8 @@ fn a_repeat_is_its_body_written_out() {
             let written: Vec<String> = (1..=times).map(|n| body.replace('#', &n.to_string())).collect();
             let written = format!("{GROUND}{head}\n{}\n{outputs}", written.join("\n"));
             let (one, other) = (compiled(&repeated, costs), compiled(&written, costs));
-            // A weight for all layers is moved once for all of them, and weighed so; written out, it may not be.
+            // A weight for all layers is moved once, which the cost accounts for; unrolled, it may be moved several
+            // times.
             let shared = head.contains("W:");
             let (planned, expected) = (one.plan.totals(), other.plan.totals());
             equal_outputs(&one, &other, &repeated);
@@ -68,7 +69,7 @@ fn a_repeat_is_its_body_written_out() {
     }
 }
 
-/// A sum over iterations is closed once, behind the last, unless it is used closed in the body.
+/// A sum over iterations is closed once, after the last one, unless the body uses it closed.
 #[test]
 fn what_is_added_up_is_closed_once() {
     let head = "A0: bf16[B_X, D]\nC0: bf16[B_X, F]\ng = A0 * C0\n";
@@ -89,7 +90,7 @@ fn what_is_added_up_is_closed_once() {
     }
 }
 
-/// What a repeat hands on may be an open sum; an output is closed, once.
+/// A carried value may be an open sum; an output is closed once.
 #[test]
 fn an_output_that_is_handed_on_is_closed() {
     let head = "A0: bf16[B_X, D]\nC0: bf16[B_X, F]\ng = A0 * C0\n";
@@ -111,8 +112,7 @@ fn an_output_that_is_handed_on_is_closed() {
     }
 }
 
-/// A block inside a body is that body with the block written out.
-/// What slices an output by an axis of one device is part of the body that makes the output: a body is a run of steps.
+/// The steps of a body are contiguous, including the slice of an output along an axis of size 1.
 #[test]
 fn the_steps_of_a_body_stand_together() {
     let source = "mesh {X: 1} on tpu_v5e\ndims {I: 4}\nA: f32[I]\nB[I_X] = A * A\nrepeat 2 {\nB = tanh(A)\n}\n\
@@ -123,17 +123,25 @@ fn the_steps_of_a_body_stand_together() {
     let bodies: Vec<Option<usize>> = compiled.plan.ids().map(|id| compiled.plan.body(id)).collect();
     let runs = bodies.chunk_by(|one, next| one == next).filter(|run| run[0].is_some()).count();
     assert_eq!(runs, 1, "{bodies:?}");
-    // What an iteration makes has a name where what follows reads it.
+    // The result of an iteration has a name where later code reads it.
     let text = jax::module(&compiled.plan, "body.shard", source, jax::Options { main: false });
     assert!(text.contains("for layer in range(2):"), "{text}");
 }
 
-/// A slice by an axis of one device stands between what it is of and what reads it: these are no kernel.
+/// A slice by an axis of size 1 separates its operand from its reader, so these form no kernel.
 #[test]
 fn a_slice_by_an_axis_of_one_device_is_between_kernels() {
     let source = "mesh {X: 1, Y: 2, Z: 4} on tpu7x\ndims {I: 8, T: 16, H: 16}\nE: f32[I]{SQUARE_ADD_X}\n\
                   B: i8[I, H_Z, T]\nC[I, T_YX]{U_Z} = B @ B\nD[T_Y] = -sum_I(C)\noutput D\n";
     compiled(source, CostModel::Bytes);
+}
+
+/// `s` depends on `f` from the second iteration on, which the values of one body do not show.
+#[test]
+fn no_kernel_reaches_across_a_loop() {
+    let source = "mesh {X: 2} on tpu_v5p\ndims {I: 8}\na: f32[I_X]\ne = exp(a)\nf = e + tanh(e)\nx = 0 * a\ns = 0 * a\n\
+                  repeat 3 {\nn = s + x\nx = x + f\ns = n\n}\nz = e .* s\noutput z";
+    compiled(source, CostModel::Exact);
 }
 
 #[test]
@@ -162,7 +170,7 @@ fn a_repeat_in_a_repeat_is_written_out() {
         equal_outputs(&one, &other, nested);
         let (found, expected) = (one.plan.totals(), other.plan.totals());
         assert_eq!((found.time(), found.flops), (expected.time(), expected.flops), "{nested}\n{}", one.plan);
-        // Each of the inputs has a name of its own.
+        // Each of the inputs has its own name.
         let names = |it: &Compiled| it.schedule.arrays.iter().map(|array| array.name.clone()).collect::<Vec<_>>();
         let inputs: Vec<String> = names(&one).into_iter().filter(|name| name.starts_with('W')).collect();
         assert_eq!(inputs.iter().collect::<std::collections::BTreeSet<_>>().len(), inputs.len(), "{inputs:?}");
@@ -182,7 +190,7 @@ fn equal_outputs(one: &Compiled, other: &Compiled, what: &str) {
     assert_eq!(dense(one), dense(other), "{what}");
 }
 
-/// A thousand layers are planned in a moment, and are too many to spell out.
+/// A thousand layers are planned quickly, but are too many to unroll.
 #[test]
 fn many_layers_are_planned() {
     let source = format!("{GROUND}{}\nrepeat 100000 {{\n{}\n}}\noutput x", BODIES[1].0, BODIES[1].1.replace('#', ""));
@@ -192,7 +200,7 @@ fn many_layers_are_planned() {
     assert!(preview.plan.totals().flops > 100_000);
     let found = compiler::compile(&program, &Options::default()).expect_err("too many steps");
     let found = found.iter().find(|found| found.code == "repeat-too-long").expect("the reason");
-    // As many as the help says can be run, and no more.
+    // The count given in the help can be run, and no larger one.
     let help = found.help.clone().expect("a way out");
     let most: u64 =
         help.split("`repeat ").nth(1).and_then(|rest| rest.split('`').next()?.parse().ok()).expect("a count");

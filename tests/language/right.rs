@@ -1,4 +1,4 @@
-//! Right programs, one idea each, and what the checker makes of them.
+//! Correct programs, one idea each, and their checked form.
 
 use shardc::diag::{Diagnostics, Severity};
 use shardc::mesh::AxisSet;
@@ -9,7 +9,7 @@ use shardc::syntax::{
     Statement, StatementKind, Subscript, Target, parse,
 };
 
-/// Parses and checks a text, with no fixes tried; what the parser finds comes first.
+/// Parses and checks a text, without trying fixes. Parser diagnostics come first.
 pub(crate) fn check_text(source: &str) -> (Option<Program>, Diagnostics) {
     let (ast, mut diagnostics) = parse(source);
     let (program, found) = program::check(&ast);
@@ -17,15 +17,15 @@ pub(crate) fn check_text(source: &str) -> (Option<Program>, Diagnostics) {
     (program, diagnostics)
 }
 
-/// The codes of all findings of this severity.
+/// The codes of all diagnostics of this severity.
 fn codes(diagnostics: &Diagnostics, severity: Severity) -> Vec<&str> {
     diagnostics.iter().filter(|found| found.severity == severity).map(|found| found.code.as_str()).collect()
 }
 
-/// What stands before each case.
+/// The declarations before each case.
 pub(crate) const GROUND: &str = "mesh {X: 4, Y: 2, Z: 2} on tpu_v5e\ndims {I: 16, J: 32, K: 64, L: 8, J2: 32, B: 2}\n";
 
-/// Programs without an error, behind [`GROUND`].
+/// Programs without an error, after [`GROUND`].
 const RIGHT: &[&str] = &[
     "A: bf16[I_X, J]\nB: bf16[J, K_Y]\nC[I_X, K_Y] = A * B",
     "A[I_X, J] * B[J, K_Y] -> C[I_X, K_Y]",
@@ -122,7 +122,7 @@ fn right_programs_are_invariant() {
     assert!(failures.is_empty(), "{}", failures.join("\n\n"));
 }
 
-/// What no later stage has to ask again.
+/// Asserts the invariants that later stages rely on.
 pub(crate) fn verify(program: &Program) {
     assert!(!program.outputs.is_empty());
     for id in program.value_ids() {
@@ -209,7 +209,7 @@ fn a_chain_becomes_binary_products() {
                     %2 D: bf16[K, L] = input\n%3: bf16[I_?, K_?] = product ab,bc->ac %0 %1\n\
                     %4 C: bf16[I, L] = product ab,bc->ac %3 %2\noutput %4\n";
     assert_eq!(program.to_string(), expected);
-    // J meets three times: it stays until the last factor that has it.
+    // J occurs three times: it stays until the last factor that has it.
     let program = right("C[I, K] = A[I, J] * B[J] * D[J, K]");
     assert!(program.to_string().contains("%3: bf16[I_?, J_?] = product ab,b->ab %0 %1"), "{program}");
 }
@@ -249,7 +249,7 @@ fn name(text: &str) -> Name {
     Spanned { node: text.to_owned(), span: Span::default() }
 }
 
-/// `I_X` as `("I", "X")`; no subscript as `""`.
+/// Brackets from dims and axes: `I_X` is `("I", "X")`, and no subscript is `""`.
 fn brackets(dims: &[(&str, &str)]) -> Brackets {
     let dim = |(dim, axes): &(&str, &str)| DimRef {
         dim: DimName::Named((*dim).to_owned()),

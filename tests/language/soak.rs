@@ -1,8 +1,8 @@
-//! Programs with random damage, read, checked and formatted: nothing panics, and formatting changes only the text.
+//! Randomly damaged programs are parsed, checked and formatted: nothing panics, and formatting preserves the meaning.
 //!
-//! A few thousand take part in every test run, always the same. `SHARDC_TEXTS=10000000 cargo test --release --test language
-//! soak -- --nocapture` goes on with ten million others on all processors, from text number `SHARDC_SEED` on, and prints
-//! how many survived; `SHARDC_SOAK=600` goes on for ten minutes.
+//! The same few thousand are part of every test run. `SHARDC_TEXTS=10000000 cargo test --release --test language soak
+//! -- --nocapture` continues with ten million others on all processors, starting with text number `SHARDC_SEED`, and
+//! prints the number of survivors; `SHARDC_SOAK=600` runs for ten minutes.
 
 use crate::common::frontend::{Reached, survive};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -13,20 +13,20 @@ use std::time::{Duration, Instant};
 
 /// Programs in every test run.
 const FIXED: usize = 3000;
-/// No program of this size may take longer, even unoptimised.
+/// Time limit for a program of this size, even without optimisation.
 const LONGEST: Duration = Duration::from_secs(20);
 
-/// What damage is made of: every sign and word of the notation, and a few that are not.
+/// Tokens to insert: every token of the notation, and a few others.
 const WORDS: &str = "* · ⋅ @ *_J ·_{N,H} *_LOCAL \\cdot + - / = -> → \\to ( ) [ ] { } , : ; # ? _ . ' ’ _X _{X,Y} _{XY} {U_X} {MAX_X} \
     {SQUARE_ADD_X} I_? 128_X A B C A[I_X,J] [I,J] bf16 f32[I] int8 mesh dims output on using repeat expect limit 0 1 -1 1e-3 1e999 \
     99999999999999999999 18446744073709551615 AllGather_X ReduceScatter_{X,K} AllReduce AllToAll_{X->J} relu( softmax_T( \
     rename_{S->T}( f32( sum_J( ring line switch tpu_v5e é \u{FEFF} mesh{X:4} dims{I:8,J:4} A:bf16[I_X,J] output\u{A0}C";
 
-/// What did not survive once: a label ended within a byte-order mark.
+/// Former failures: a label ended inside a byte-order mark.
 const FOUND: [&str; 1] = ["mesh {X: 4 ring, Y: 2 ring}\ndims {I: 8, K: 8}\nS: bf16[I, K]{U_XY}\n\
      ReduceScatter_{Y,I\u{FEFF}}(S[I, K]{U_XY}) -> T[I_Y, K_X]\noutput T\n"];
 
-/// The texts that are damaged: all examples, and one with every form of a statement.
+/// The texts to damage: all examples, and one with every form of a statement.
 fn seeds() -> Vec<String> {
     let mut seeds = vec![
         "mesh {X: 4, # four\n  Y: 2 ring} on tpu_v5e\ndims {I: 8, J: 8, K: 8}\nA: bf16[I_X, J] # in\nB: int8[J, 128_{XY}]\n\
@@ -46,17 +46,17 @@ fn seeds() -> Vec<String> {
     seeds
 }
 
-/// The last place between two characters that is not behind `at`.
+/// The last character boundary not after `at`.
 fn boundary(text: &str, at: usize) -> usize {
     (0..=at.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
 }
 
-/// A place between two characters.
+/// A random character boundary.
 fn place(random: &mut fastrand::Rng, text: &str) -> usize {
     boundary(text, random.usize(..=text.len()))
 }
 
-/// One program with one to five damages.
+/// A program with one to five damages.
 fn damaged(random: &mut fastrand::Rng, seeds: &[String], words: &[&str]) -> String {
     let mut text = seeds[random.usize(..seeds.len())].clone();
     for _ in 0..random.usize(1..=5) {
@@ -83,7 +83,7 @@ fn damaged(random: &mut fastrand::Rng, seeds: &[String], words: &[&str]) -> Stri
     text
 }
 
-/// As [`survive`], and in time; a text that does not is printed.
+/// As [`survive`], within the time limit; failing texts are printed.
 #[expect(clippy::print_stderr, reason = "the text that fails is what one needs to see")]
 fn holds(source: &str) -> Reached {
     let start = Instant::now();
@@ -107,13 +107,13 @@ fn damaged_programs_are_survived() {
     for _ in 0..FIXED {
         reached[holds(&damaged(&mut random, &seeds, &words)) as usize] += 1;
     }
-    // Damage that never lets a text through would test little.
+    // Damage that always prevents parsing would test little.
     assert!(reached.iter().all(|count| *count > FIXED / 20), "{reached:?}");
     let (count, seconds) = (number("SHARDC_TEXTS"), number("SHARDC_SOAK"));
     if count.is_none() && seconds.is_none() {
         return;
     }
-    // Each text is made of its number alone, so that one that fails can be made again.
+    // Each text depends only on its number, so that a failure can be reproduced.
     let first = number("SHARDC_SEED").unwrap_or_else(|| if count.is_some() { 0 } else { fastrand::u64(..1 << 40) });
     let last = count.map_or(u64::MAX, |count| first.saturating_add(count));
     let end = seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds));

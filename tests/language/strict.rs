@@ -1,4 +1,4 @@
-//! `--strict`: only collectives and moves that are written communicate, and the lines that are lacking are told.
+//! `--strict`: only written collectives and moves communicate, and the missing lines are suggested.
 
 use crate::common::{programs, short_name};
 use shardc::advice;
@@ -18,7 +18,7 @@ fn planned(program: &Program, strict: bool) -> Result<Plan, shardc::diag::Diagno
     compiler::plan(program, &topology, &options)
 }
 
-/// The collectives of a plan by name, with how often and what the fullest device receives.
+/// The collectives of a plan by name, with their count and the bytes that the busiest device receives.
 fn communication(plan: &Plan) -> Vec<(String, u64, u64)> {
     let moves = plan.ids().filter(|id| plan.communicates(*id));
     let mut moves: Vec<_> =
@@ -27,7 +27,7 @@ fn communication(plan: &Plan) -> Vec<(String, u64, u64)> {
     moves
 }
 
-/// With the lines that the findings offer, each program says all that it communicates, and communicates the same.
+/// With the suggested lines, each program contains all of its communication, and communicates the same.
 #[test]
 fn the_lines_that_are_offered_make_programs_strict() {
     let mut offered = 0;
@@ -65,7 +65,7 @@ fn the_lines_that_are_offered_make_programs_strict() {
     assert!(offered >= 50, "{offered} changes");
 }
 
-/// Functions of several arguments and in every form are spelled as they are read.
+/// Functions of several arguments, in all forms, are written as they are parsed.
 #[test]
 fn every_form_is_spelled() {
     let ground =
@@ -101,7 +101,7 @@ fn every_form_is_spelled() {
     }
 }
 
-/// Programs whose lines need care for names: what a name means changes from line to line.
+/// Programs in which names need care: their meaning changes from line to line.
 const NAMES: &[(&str, &str)] = &[
     ("a hole in what is gathered", "A: i32[I, J, K]\nB[K_?, J, I] = A * i32[J_X, I]\nC[K, J] = B * i32[I]\n"),
     ("a hole beside what is gathered", "A: f32[J, K, I_X]\nB[J_?, K] = A * A\nC[I] = A * B\n"),
@@ -165,7 +165,7 @@ fn names_mean_the_same_in_the_lines_that_are_offered() {
     }
 }
 
-/// The lines speak of the parts of an axis that the plan has cut, so they declare them.
+/// The lines name parts of an axis that the plan has split, so they declare them.
 #[test]
 fn the_parts_of_axes_are_declared() {
     let options = Options { costs: CostModel::Bytes, ..Options::default() };
@@ -186,14 +186,15 @@ fn the_parts_of_axes_are_declared() {
     }
 }
 
-/// What is cut under one name is padded under the others as well, so a sum over any of them may be left open.
+/// An array that is padded under one name is padded under the others as well, so a sum over any of them may be left
+/// open.
 #[test]
 fn a_padded_sum_of_another_name_is_left_open() {
     let ground = "mesh {X: 5} on tpu_v5e\ndims {I: 8, K: 8}\n";
     checked(&format!("{ground}A: i8[I_X]\nB[]{{MIN_X}} = min_K(rename_{{I->K}}(A))\noutput B\n"));
 }
 
-/// Other statements that change beside a finding are told with it.
+/// Changes of other statements are reported with the diagnostic that requires them.
 #[test]
 fn the_lines_of_other_statements_are_worded() {
     let source = "mesh {X: 2} on tpu_v5e\ndims {J: 4, K: 4}\nA: f32[J, K]{U_X}\nC[J, K]{U_X} = -A\n\
@@ -203,6 +204,6 @@ fn the_lines_of_other_statements_are_worded() {
     let help: Vec<_> = found.iter().filter_map(|found| found.help.as_deref()).collect();
     let lines = "write\n  AllReduce_X(C[J, K]{U_X}) -> C'[J, K]\n  T[J, K] = -C'\n  T'[K] = sum_{J}(T)\n  \
                  T''[J, K] = T' + C'\n  D[J, K] = relu(T'')\n\
-                 and write for `E[J, K] = C[J, K]{U_X}`\n  E[J, K] = C'";
+                 and replace `E[J, K] = C[J, K]{U_X}` by\n  E[J, K] = C'";
     assert_eq!(help, [lines]);
 }

@@ -1,4 +1,4 @@
-//! Wrong programs, one idea each: the code, the line, and the whole report as a reader meets it.
+//! Wrong programs, one idea each: the code, the line, and the whole report.
 
 use crate::common::programs;
 use shardc::cli::render::{RenderOptions, render};
@@ -8,7 +8,7 @@ use shardc::program::Program;
 use shardc::span::{LineIndex, Span};
 use shardc::syntax::parse;
 
-/// Where the errors of a case are announced: `# error: code` on the wrong line.
+/// The announced errors of a case: `# error: code` on the wrong line.
 fn announced(source: &str) -> Vec<(usize, String)> {
     let lines = source.lines().zip(1..);
     lines.filter_map(|(line, number)| Some((number, line.split_once("# error: ")?.1.trim().to_owned()))).collect()
@@ -18,7 +18,7 @@ fn is_strict(source: &str) -> bool {
     source.lines().next().is_some_and(|line| line.contains("--strict"))
 }
 
-/// What is found, with the options that the case names in its first line.
+/// The diagnostics, with the options that the case names in its first line.
 fn check(source: &str) -> (Option<Program>, Diagnostics) {
     let (program, mut diagnostics) = compiler::check(source);
     let refused = program
@@ -64,14 +64,14 @@ fn every_wrong_program_is_refused_where_it_is_wrong() {
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
-/// The cases of a file of short ones, between blank lines. Comments of their own are headings.
+/// The cases of a file with short cases, separated by blank lines. Separate comments are headings.
 fn short(text: &str) -> impl Iterator<Item = &str> {
     text.split("\n\n")
         .map(str::trim_end)
         .filter(|case| !case.is_empty() && !case.lines().all(|line| line.starts_with('#')))
 }
 
-/// Cases that fit in a few lines: each has one error where it is announced, and the reports of all are one snapshot.
+/// Short cases: each has one error where it is announced, and the reports of all form one snapshot.
 fn each_is_wrong_where_it_says(name: &str, cases: impl Iterator<Item = (String, Option<Program>, Diagnostics)>) {
     let mut reports = String::new();
     for (source, program, diagnostics) in cases {
@@ -120,14 +120,14 @@ fn short_statements() {
     each_is_wrong_where_it_says("short_statements", cases.map(|case| (case.to_owned(), None, parse(case).1)));
 }
 
-/// Whatever is offered to be written makes the program right when it is written.
+/// Every suggested change makes the program correct when applied.
 #[test]
 fn every_change_that_is_offered_helps() {
     let mut offered = 0;
     for path in programs("tests/cases/wrong") {
         let source = std::fs::read_to_string(&path).expect("a case");
         if is_strict(&source) {
-            // Changes of several places belong together: see `tests/language/strict.rs`.
+            // Changes in several places belong together: see `tests/language/strict.rs`.
             continue;
         }
         let (_, diagnostics) = check(&source);
@@ -146,12 +146,12 @@ fn every_change_that_is_offered_helps() {
     assert!(offered >= 40, "{offered} changes");
 }
 
-/// Findings that propose changes end with at least one that helps.
+/// Diagnostics that propose changes include at least one that helps.
 #[test]
 fn proposals_of_wrong_layouts_help() {
     let codes =
         ["layout-mismatch", "axis-reused", "local-layout", "open-sum-misuse", "gather-major", "collective-result"];
-    // Nothing but a change of mind helps there, or it takes two changes.
+    // These have no fix, or need two changes.
     let hopeless = ["axis_twice", "axis_on_a_dim_and", "open_sums_over_different_axes", "several_mistakes"];
     for path in programs("tests/cases/wrong") {
         let source = std::fs::read_to_string(&path).expect("a case");

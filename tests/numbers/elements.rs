@@ -1,5 +1,5 @@
-//! `.*`, the product of elements: every layout of both operands and of the result on two axes, against an interpreter that
-//! shares nothing with the library's, and against the layouts that could be written.
+//! `.*`, the elementwise product: every layout of both operands and of the result on two axes, compared with an
+//! independent interpreter and with all written layouts.
 
 use crate::common::{collectives, compile, numeric};
 use itertools::Itertools;
@@ -17,7 +17,7 @@ pub(crate) fn layouts(dims: &[&str]) -> Vec<String> {
     all.filter(fits).collect()
 }
 
-/// The first operand, the second, and the dims of the result.
+/// The dims of the first operand, the second operand, and the result.
 pub(crate) const SHAPES: [(&[&str], &[&str], &[&str]); 5] = [
     (&["I", "J"], &["I", "J"], &["I", "J"]),
     (&["I", "J"], &["J", "I"], &["J", "I"]),
@@ -32,7 +32,7 @@ fn every_layout_on_two_axes() {
     for (left, right, dims) in SHAPES {
         let results = layouts(dims);
         for (place, (a, b)) in layouts(left).into_iter().cartesian_product(layouts(right)).enumerate() {
-            // Each pair with two results, all results in turn.
+            // Each pair with two of the results, in turn.
             for result in [&results[place % results.len()], &results[(7 * place + 3) % results.len()]] {
                 let source = format!("{GROUND}A: i64[{a}]\nB: i64[{b}]\nR[{result}] = A .* B");
                 let compiled = compile(&source);
@@ -44,7 +44,7 @@ fn every_layout_on_two_axes() {
     assert!(count > 700, "{count}");
 }
 
-/// What passes open: sums beside a closed partner, two sums over different axes, products of two.
+/// Open operands: sums beside a closed operand, two sums over different axes, products of two open operands.
 #[test]
 fn open_operands() {
     let mut count = 0;
@@ -74,7 +74,7 @@ fn open_operands() {
     }
 }
 
-/// What integers do, and numbers beside it.
+/// Integers, and numbers beside them.
 #[test]
 fn types_and_numbers() {
     let compiled = compile(&format!("{GROUND}A: i8[I_X, J]\nB: i8[I, J]\nR = 3 .* A .* B .* 2"));
@@ -89,14 +89,14 @@ fn types_and_numbers() {
     assert!(found.iter().any(|found| found.code == "needs-number"), "{found:?}");
 }
 
-/// SwiGLU: with no layout written between the inputs and the output nothing is gathered that need not be, and no layouts
-/// that could be written there are cheaper.
+/// SwiGLU: with free layouts between the inputs and the output, nothing is gathered unnecessarily, and no written
+/// layouts are cheaper.
 #[test]
 fn swiglu_takes_no_longer_than_any_written_layouts() {
     let time = |source: &str| -> Option<Time> {
         let (program, found) = compiler::check(source);
         let program = program.unwrap_or_else(|| panic!("{source}{found:?}"));
-        // The sum of the steps, as they are searched.
+        // The sequential time of the steps, which the search minimises.
         let options = Options { overlap: Overlapping::None, reshard: Resharding::Chains, ..Options::default() };
         let topology = compiler::machine(&program, &options).expect("it has rates");
         compiler::plan(&program, &topology, &options).ok().map(|plan| plan.totals().time())

@@ -1,4 +1,4 @@
-//! Computed arrays against the dense result, within bounds of rounding errors.
+//! Compares computed arrays with the dense result, within bounds of rounding errors.
 
 #[path = "../common/mod.rs"]
 mod common;

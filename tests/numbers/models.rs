@@ -1,11 +1,11 @@
-//! Model programs in `tests/models`: checked, planned, proven, run, and equal to `tests/models/reference.py`, which says in
-//! NumPy what each of them computes.
+//! Model programs in `tests/models`: checked, planned, proven, run, and compared with `tests/models/reference.py`,
+//! which implements each of them in NumPy.
 
 use crate::common::{sets, tools};
 use std::path::Path;
 use std::process::Command;
 
-/// Of every so many programs one is run, unless sets are taken whole.
+/// Every fourth program is run, unless whole sets are tested.
 const EVERY: usize = 4;
 
 #[test]

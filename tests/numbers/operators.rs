@@ -9,7 +9,7 @@ use shardc::function::Function;
 use shardc::schedule::OpKind;
 use shardc::sim::values;
 
-/// Proven by `compile`; equal to the dense result, and for i64 also under an interpreter of the tests' own.
+/// Compiles and proves a program, and compares it with the dense result; for i64 also with an independent interpreter.
 #[track_caller]
 fn equal(source: &str) -> Compiled {
     let compiled = compile(source);
@@ -25,8 +25,7 @@ fn equal(source: &str) -> Compiled {
 
 const GROUND: &str = "mesh {X: 2 ring, Y: 3 ring}\ndims {I: 6, J: 12, K: 6}\n";
 
-/// Every layout of a small array, every set of dims, several results, against an interpreter that shares nothing
-/// with the library's.
+/// Every layout of a small array, every set of dims and several results, compared with an independent interpreter.
 #[test]
 fn reductions_of_every_layout() {
     let lists = ["", "_X", "_Y", "_XY", "_YX"];
@@ -57,7 +56,7 @@ fn reductions_of_every_layout() {
     assert!(count > 100, "{count}");
 }
 
-/// A reduced dim that is sharded leaves an open sum, and what closes it is what the result asks for.
+/// Reducing a sharded dim leaves an open sum; the layout of the result determines how it is closed.
 #[test]
 fn a_sharded_dim_leaves_an_open_sum() {
     let of = |body: &str| {
@@ -70,7 +69,7 @@ fn a_sharded_dim_leaves_an_open_sum() {
     assert_eq!(of("R[I] = mean_J(A)").len(), 1);
 }
 
-/// Every operator, closed whole, in part and scattered.
+/// Every operator: closed completely, in part, and scattered.
 #[test]
 fn every_operator_is_closed() {
     let operators = [
@@ -105,7 +104,7 @@ fn every_operator_is_closed() {
     }
 }
 
-/// An axis of one device is reduced as any other: squares are squared.
+/// Axes of size 1 are reduced like others: squares are squared.
 #[test]
 fn groups_of_one() {
     for (operator, dtype) in [("SQUARE_ADD", "i32"), ("MEAN", "f32"), ("MUL", "f32")] {
@@ -118,7 +117,7 @@ fn groups_of_one() {
     }
 }
 
-/// What passes an open sum passes it in the plan too: nothing moves where the result may stay open.
+/// Functions that may be applied to an open sum leave it open in the plan: nothing moves if the result may stay open.
 #[test]
 fn functions_pass_their_operators() {
     for (inputs, result, value, open) in [
@@ -144,13 +143,13 @@ fn functions_pass_their_operators() {
         let ground = format!("mesh {{X: 4 ring}}\ndims {{I: 16, J: 8}}\n{inputs}\n");
         let compiled = equal(&format!("{ground}R{result}{{{open}_X}} = {value}"));
         assert_eq!(collectives(&compiled), Vec::<String>::new(), "{value}");
-        // The same, closed in the end, or reduced and scattered.
+        // The same with a closed result, or reduced and scattered.
         equal(&format!("{ground}R{result} = {value}"));
         equal(&format!("{ground}R{} = {value}", result.replacen('I', "I_X", 1)));
     }
 }
 
-/// Shares of means over two axes, reduced in two steps with a number added between them.
+/// Means over two axes, reduced in two steps with a number added between them.
 #[test]
 fn a_mean_of_means() {
     let of = |steps: &str| {
@@ -161,7 +160,7 @@ fn a_mean_of_means() {
     of("P[I]{MEAN_X} = AllReduce_Y(A)\nR[I_Y] = -P");
 }
 
-/// Both paths of an adapter stay open until they meet.
+/// Both paths of an adapter stay open until they are added.
 #[test]
 fn an_adapter_needs_one_all_reduce() {
     let source =
@@ -169,7 +168,7 @@ fn an_adapter_needs_one_all_reduce() {
     assert_eq!(collectives(&compile(&source)), ["AllReduce_Y -> y[B, F]"]);
 }
 
-/// Calls of several arguments, with a number in each place, on operands that lie differently and lack dims.
+/// Calls of several arguments, with a number in each position, on operands with different layouts and missing dims.
 #[test]
 fn calls_of_several_arguments() {
     let ground = "mesh {X: 2 ring, Y: 2 ring}\ndims {I: 4, J: 8}\nA: i64[I_X, J]\nB: i64[I, J_XY]\nV: i64[J_Y]\n\
@@ -196,7 +195,7 @@ fn calls_of_several_arguments() {
         "max(A, B) + where(M, 1, A)",
     ];
     for (call, layout) in calls.into_iter().cartesian_product(["[I, J]", "[I_X, J_Y]", "[J_YX, I]", ""]) {
-        // Dims that a call lacks are brought in.
+        // Missing dims are broadcast.
         equal(&format!("{ground}R{layout} = {call} + 0 * A\noutput R"));
     }
     for (call, layout) in ["and(M, N)", "or(N, M)", "not(and(M, M))", "where(N, M, N)"].into_iter().cartesian_product([
@@ -208,7 +207,7 @@ fn calls_of_several_arguments() {
     }
 }
 
-/// What passes open sums of each operator, and what communication that saves.
+/// Functions of open sums with each operator, and the communication that they save.
 #[test]
 fn calls_pass_their_operators() {
     let ground = "mesh {X: 4 ring}\ndims {I: 8, J: 16}\nM: bool[I, J]\nB: f32[I, J]\n";
@@ -247,8 +246,8 @@ fn calls_pass_their_operators() {
     }
 }
 
-/// The operators of the collectives library with the element types that each takes; those of ours that it has not, `i8`,
-/// `bf16` and `f64`, go with the wider ones of their kind.
+/// The operators of the collectives library with their element types. Types that it lacks, `i8`, `bf16` and `f64`,
+/// are tested with the wider ones of their kind.
 const TABLE: [(&str, &[&str]); 8] = [
     ("U", &["i8", "i32", "i64", "bf16", "f16", "f32", "f64"]),
     ("MUL", &["i8", "i32", "i64", "bf16", "f16", "f32", "f64"]),
@@ -260,7 +259,7 @@ const TABLE: [(&str, &[&str]); 8] = [
     ("LOGICAL_OR", &["bool"]),
 ];
 
-/// What a device does beside moving and combining, and how it combines.
+/// A device's local functions, and its combining operations.
 fn work(compiled: &Compiled) -> (Vec<String>, Vec<String>) {
     let kinds = || compiled.schedule.ids().map(|id| &compiled.schedule.operation(id).kind);
     let maps = kinds().filter_map(|kind| match kind {
@@ -274,9 +273,10 @@ fn work(compiled: &Compiled) -> (Vec<String>, Vec<String>) {
     (maps.collect(), adds.sorted().dedup().collect())
 }
 
-/// The whole table: each operator on each element type, over all devices, consecutive and orthogonal groups of a ring,
-/// whole and scattered, with sizes that divide and one that does not. Means and sums of squares are one map, one way to
-/// combine and one finish, whatever the groups; what fills a shard up is never an operand, as all equals the dense result.
+/// The whole table: each operator on each element type, over all devices and over consecutive and orthogonal groups
+/// of a ring, whole and scattered, with sizes that divide and one that does not. Means and sums of squares take one
+/// map, one kind of combination and one final function, for any groups. Padding is never an operand, because all
+/// results equal the dense ones.
 #[test]
 fn the_whole_table() {
     let mut legal = 0;
@@ -296,7 +296,7 @@ fn the_whole_table() {
             continue;
         }
         legal += 1;
-        // All devices, consecutive groups, orthogonal groups: the scattered result has the axes of the group.
+        // All devices, consecutive groups, orthogonal groups. The scattered result has the axes of the group.
         for (axes, size) in ["QP", "P", "Q"].into_iter().cartesian_product([8, 5]) {
             for result in ["R[I, J]".to_owned(), format!("R[I_{axes}, J]")] {
                 let compiled = equal(&format!("{}A -> {result}", ground(size, axes)));

@@ -1,7 +1,7 @@
-//! Sizes that do not divide: whatever the padding, the results are those of the computation without any mesh.
+//! Sizes that do not divide: with padding, the results are those of the computation without a mesh.
 //!
-//! Every program is compiled, which proves its schedule, and run; the dense result that it is held against is computed
-//! on arrays without padding.
+//! Every program is compiled, which proves its schedule, and run. The dense result for comparison is computed on
+//! arrays without padding.
 #![allow(missing_docs)]
 
 use crate::common::numeric::Reference;
@@ -12,7 +12,7 @@ use shardc::diag::Severity;
 use shardc::schedule::{OpKind, from_json, to_json};
 use shardc::sim::{proof, values};
 
-/// Compiles, runs and compares a program; integers and sums of small numbers come out exactly.
+/// Compiles, runs and compares a program. With `exact`, results must be equal.
 fn check(source: &str, exact: bool) -> Compiled {
     let compiled = compile(source);
     let schedule = &compiled.schedule;
@@ -36,7 +36,7 @@ fn fillers(compiled: &Compiled) -> usize {
     operations.filter(|operation| matches!(operation.kind, OpKind::Fill { .. })).count()
 }
 
-/// Programs over I, J and K; `exact` if every number in them is whole.
+/// Programs over I, J and K; `exact` if all numbers are integers.
 const BODIES: [(&str, bool); 14] = [
     ("A: i32[I_X, J]\nB: i32[J, K]\nC[I_X, K] = A * B", true),
     ("A: i32[I, J_X]\nB: i32[J_X, K]\nC[I, K] = A * B", true),
@@ -48,7 +48,7 @@ const BODIES: [(&str, bool); 14] = [
     ),
     ("A: i32[I_X, J]\nAllToAll_{X,J}(A[I_X, J]) -> A[I, J_X]", true),
     ("A: i32[I, J]{U_X}\nC[I_X, J] = A", true),
-    // What is not 0 in the padding, and then summed.
+    // Values that are not 0 in the padding, and then summed.
     ("A: i32[I, J_X]\nB: i32[J_X, K]\nC[I, K] = (A + 1) * (B + 2)", true),
     ("A: i32[I, J_X]\nB: i32[J_X, K]\n(A + 1) *_J B -> T[I, K]\nC[I, K_X] = relu(T + 1)\nD[I] = C * i32[K]", true),
     ("A: i32[J_X]\nB: i32[K_X]\nT = A + 1\nU = B + 1\nO[J, K] = T + U\nR[J] = O * i32[K_X]\nS[K] = O * i32[J_X]", true),
@@ -83,7 +83,7 @@ fn two_axes_that_do_not_fit() {
     }
 }
 
-/// Reductions over I and J, over values whose padding is none of the neutral numbers.
+/// Reductions over I and J of values whose padding is not a neutral element.
 const REDUCTIONS: [(&str, bool); 20] = [
     ("A: i32[I, J_X]\nR[I] = sum_J(A + 1)", true),
     ("A: i32[I, J_X]\nR[I] = max_J(A - 10)", true),
@@ -116,7 +116,7 @@ fn reductions_of_every_small_size() {
     }
 }
 
-/// A filler is put into the pieces of an open sum where that is right, and behind its end where it is not.
+/// Fillers are applied to the pieces of an open sum where that is correct, and otherwise after the sum is closed.
 #[test]
 fn open_sums_with_padding() {
     let bodies = [
@@ -139,7 +139,7 @@ fn open_sums_with_padding() {
     }
 }
 
-/// The padding of a softmax is 0, that of what is made of it infinite or no number at all; a sum reads neither.
+/// The padding of a softmax is 0, and functions of it may be infinite or NaN there; a sum reads neither.
 #[test]
 fn every_function_of_zeros_in_the_padding() {
     let ground = "mesh {X: 4 ring} on tpu_v5e\ndims {I: 3, J: 6}\nA: f32[I, J_X]\nS[I, J_X] = softmax_J(A)\n\
@@ -149,6 +149,8 @@ fn every_function_of_zeros_in_the_padding() {
         "gelu",
         "exp",
         "tanh",
+        "sin",
+        "cos",
         "sigmoid",
         "silu",
         "sqrt",
@@ -179,7 +181,7 @@ fn every_function_of_zeros_in_the_padding() {
     }
 }
 
-/// Every iteration after the first begins with what the one before hands on, padding included.
+/// Every iteration but the first starts with the carried values of the previous one, including padding.
 #[test]
 fn padding_in_repeats() {
     let bodies = [
@@ -200,7 +202,7 @@ fn padding_in_repeats() {
     }
 }
 
-/// A dim that stands for several is padded in its last part.
+/// A merged dim is padded in its last part.
 #[test]
 fn the_last_part_of_a_dim_is_padded() {
     let ground = "mesh {X: 2, Y: 4} on tpu_v5e\ndims {K: 2, M: 6, D: 5, N = K*M}\n";
@@ -227,10 +229,10 @@ fn a_warning_names_sizes_and_waste() {
     assert!(program.is_some());
     assert_eq!(warnings.len(), 1);
     assert_eq!(warnings[0].code, "padded");
-    assert_eq!(warnings[0].message, "dim `I` of size 6 is padded to 8: 25.0 % of it is waste");
+    assert_eq!(warnings[0].message, "dim `I` of size 6 is padded to 8 (25.0 % padding)");
 }
 
-/// What a device receives and computes is that of the padded sizes.
+/// Received bytes and computation are those of the padded sizes.
 #[test]
 fn costs_count_the_padding() {
     let totals = |size: u64| {
@@ -241,7 +243,7 @@ fn costs_count_the_padding() {
     assert_ne!(totals(12), totals(16));
 }
 
-/// A schedule with padding is proven from its JSON form, and its mutants are refused where the numbers change.
+/// A schedule with padding is proven from its JSON form, and its wrong mutants are refused.
 #[test]
 fn padded_schedules_are_proven_as_they_are_written() {
     let ground = "mesh {X: 3 ring} on tpu_v5e\ndims {I: 2, J: 4, K: 2}\n";
@@ -265,7 +267,7 @@ fn padded_schedules_are_proven_as_they_are_written() {
     }
 }
 
-/// The arrays alone show whether padding is read: without its filler a sum is refused.
+/// Reads of padding are found from the arrays alone: without its filler a sum is refused.
 #[test]
 fn a_sum_over_padding_is_refused() {
     let source = "mesh {X: 3} on tpu_v5e\ndims {I: 2, J: 4, K: 2}\nA: f32[I, J_X]\nC[I, K] = exp(A) * f32[J_X, K]\n";

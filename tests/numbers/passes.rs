@@ -1,5 +1,6 @@
-//! The table of what passes an open sum, against all small numbers: what passes is equal for every choice of pieces,
-//! and for what does not there is a choice that is not, or it is named here as more than the language promises.
+//! Tests the table of functions of open sums on all small numbers: allowed functions give equal results for every
+//! choice of pieces, and for each refused function there is a counterexample, or it is listed here as valid but not
+//! promised.
 #![allow(clippy::cast_possible_truncation)]
 
 use itertools::Itertools;
@@ -8,7 +9,7 @@ use shardc::function::{Binary, ByNumber, Filler, Function, Relation, Scalar, Una
 use shardc::operator::Operator;
 use shardc::passes;
 
-/// Elements of i8 are kept as the numbers they are; bools are 0 and 1.
+/// i8 elements wrap; bools are 0 and 1.
 fn wrap(dtype: DType, x: f64) -> f64 {
     match dtype {
         DType::I8 => f64::from(x as i64 as i8),
@@ -48,7 +49,7 @@ fn apply(function: Function, to: DType, x: &[f64]) -> f64 {
         Function::Identity => x[0],
         Function::Binary(Binary::Add) => x[0] + x[1],
         Function::Binary(Binary::Sub) => x[0] - x[1],
-        // Nothing is promised of a division by zero.
+        // Division by zero is unspecified.
         Function::Binary(Binary::Mul) => x[0] * x[1],
         Function::Binary(Binary::Div) if x[1] == 0.0 => f64::NAN,
         Function::Binary(Binary::Div) => x[0] / x[1],
@@ -61,6 +62,8 @@ fn apply(function: Function, to: DType, x: &[f64]) -> f64 {
         }
         Function::Unary(Unary::Exp) => x[0].exp(),
         Function::Unary(Unary::Tanh) => x[0].tanh(),
+        Function::Unary(Unary::Sin) => x[0].sin(),
+        Function::Unary(Unary::Cos) => x[0].cos(),
         Function::Unary(Unary::Sigmoid) => 1.0 / (1.0 + (-x[0]).exp()),
         Function::Unary(Unary::Silu) => x[0] / (1.0 + (-x[0]).exp()),
         Function::Unary(Unary::Sqrt) => x[0].sqrt(),
@@ -86,7 +89,7 @@ fn apply(function: Function, to: DType, x: &[f64]) -> f64 {
             }
         }
         Function::Softmax { .. } => unreachable!("not elementwise"),
-        // In the lanes that are padding; the others stay as they are.
+        // The value in padding lanes; other lanes are unchanged.
         Function::Fill { with, .. } => filler(to, with),
         Function::Cast(dtype) if !dtype.is_float() => x[0].trunc().clamp(f64::from(i32::MIN), f64::from(i32::MAX)),
         Function::Cast(_) => x[0],
@@ -124,8 +127,8 @@ fn values(dtype: DType) -> Vec<f64> {
     }
 }
 
-/// Whether `f` of the combination is the combination of the values of `f`, for all pieces on three devices (two where
-/// both operands are open), those of the operands that are not open being equal on all.
+/// Whether `f` of the combination equals the combination of the values of `f`, for all pieces on three devices (two
+/// if both operands are open). Closed operands are equal on all devices.
 fn holds(f: &dyn Fn(&[f64]) -> f64, arity: usize, open: &[usize], operators: [Operator; 2], types: [DType; 2]) -> bool {
     let devices = if open.len() > 1 { 2 } else { 3 };
     let slots = open.len() * devices + (arity - open.len());
@@ -190,24 +193,25 @@ fn functions(from: DType) -> Vec<(Function, DType)> {
         .collect()
 }
 
-/// True, but not promised: the language names a short list.
+/// Valid, but not promised by the language, which defines a short list.
 fn is_conservative(function: Function, operator: Operator, from: DType, open: &[usize]) -> bool {
     let widens = matches!(function, Function::Cast(to) if passes::widens(from, to));
     let fills = matches!(function, Function::Fill { .. });
     match operator {
-        // A closed array is kept by a mean.
+        // A mean preserves a closed array.
         Operator::Mean if function == Function::Where => true,
         // Infinities, a mean of ones, three times -128.
         Operator::Sum | Operator::Mean | Operator::Mul if fills => true,
-        // Two roundings are one where arithmetic is exact; a hardware cast rounds each piece.
+        // Two roundings equal one where arithmetic is exact; a hardware cast rounds each piece.
         Operator::Sum | Operator::Mean => widens && from.is_float(),
         Operator::Max | Operator::Min => match function {
-            // A NaN beside a larger number compares like no largest number.
+            // With a NaN piece the maximum is NaN, whose cast or test differs from the maximum over the pieces.
             Function::Cast(_) | Function::Is(_) => true,
             Function::Binary(Binary::Add) => from.is_float() && open.len() == 1,
             Function::Binary(Binary::Sub) => from.is_float() && open == [0],
             Function::Over(_) | Function::ByNumber(ByNumber::Scale, _) => true,
-            // Of a maximum a negative piece beside a positive one is a NaN that the maximum does not have.
+            // With a negative piece beside a positive one, a piece becomes a NaN that the function of the maximum
+            // does not have.
             Function::Unary(Unary::Sqrt | Unary::Log) => operator == Operator::Min,
             _ => false,
         },
@@ -218,11 +222,11 @@ fn is_conservative(function: Function, operator: Operator, from: DType, open: &[
             | Function::Unary(Unary::Rsqrt)
             | Function::Binary(Binary::Div) => true,
             Function::Cast(_) => true,
-            // An odd number of devices would do; a mask is no number.
+            // Valid for an odd number of devices; a mask is not a number.
             Function::Unary(Unary::Neg) | Function::Masked(_) => true,
             _ => false,
         },
-        // Of a sum of squares only moves are promised.
+        // For sums of squares, only moves are promised.
         Operator::SquareAdd => true,
         Operator::And | Operator::Or | Operator::Root => false,
     }
@@ -259,7 +263,7 @@ fn every_function_and_operator() {
     assert!(passed > 40, "{passed}");
 }
 
-/// Products without a contraction, and with one over two elements.
+/// Products without contraction, and with a contraction of two elements.
 #[test]
 fn every_product_and_operator() {
     for (from, operator) in [DType::F32, DType::I8].into_iter().cartesian_product(Operator::ALL) {
@@ -272,7 +276,7 @@ fn every_product_and_operator() {
             let passage = passes::product(operator, [from, from], to, false);
             let right = holds(&|x| wrap(to, x[0] * x[1]), 2, open, [operator, operator], [from, to]);
             let passes = passage.is_some_and(|passage| passage.operands.contains(&open));
-            // A product of -128 and 1 fits everywhere; sums that wrap do not.
+            // A product of -128 and 1 fits every type; wrapping sums do not.
             assert!(!passes || right, "product of {operator} {from} {to} {open:?}");
             let conservative = matches!(operator, Operator::Max | Operator::Min);
             assert!(passes || !right || conservative, "product of {operator} {from} {to} {open:?} could pass");
@@ -287,7 +291,7 @@ fn every_product_and_operator() {
     assert_eq!(passes::product(Operator::Mul, [DType::F32; 2], DType::F32, true), None);
 }
 
-/// Products and quotients of an open sum and a closed array of another type: only what is open must not wrap.
+/// Products and quotients of an open sum and a closed array of another type: only the open operand must not wrap.
 #[test]
 fn factors_of_two_types() {
     let types = [DType::F32, DType::I8, DType::I32];
@@ -301,7 +305,7 @@ fn factors_of_two_types() {
                     same(whole, combine(Operator::Sum, to, &[wrap(to, a * c), wrap(to, b * c)]))
                 })
             });
-            // The numbers that are tried do not make an i32 wrap.
+            // The tested numbers do not make an i32 wrap.
             let right = right && (open == to || open.is_float());
             for (from, place) in [([open, closed], 0), ([closed, open], 1)] {
                 let passage = passes::product(Operator::Sum, from, to, true);

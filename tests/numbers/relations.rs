@@ -1,5 +1,5 @@
-//! Comparisons and the places along a dim: every layout on two axes against the tests' interpreter, and what the library
-//! computes against loops over the elements.
+//! Comparisons and positions along a dim: every layout on two axes compared with the tests' interpreter, and the
+//! library's results compared with loops over the elements.
 
 use super::elements::{GROUND, SHAPES, layouts};
 use crate::common::{compile, numeric};
@@ -20,7 +20,7 @@ fn holds(sign: &str, left: f64, right: f64) -> bool {
     }
 }
 
-/// What the devices compute together as the first output, and the inputs in order.
+/// The first output, computed by the devices, and the inputs in order.
 fn computed(compiled: &Compiled) -> (Vec<f64>, Vec<Vec<f64>>) {
     let inputs = values::inputs(&compiled.schedule, 3).expect("small");
     let run = values::run(&compiled.schedule, &inputs).expect("small");
@@ -53,7 +53,7 @@ fn elements_compare_as_numbers() {
     }
 }
 
-/// A number is one of the dtype that it is compared with, on either side.
+/// A number is rounded to the dtype that it is compared with, on either side.
 #[test]
 fn numbers_are_rounded_to_the_dtype() {
     for (dtype, number, rounded) in
@@ -80,7 +80,7 @@ fn nothing_compares_with_what_is_no_number() {
     }
 }
 
-/// In every layout, where the dim divides and where it does not.
+/// Positions in every layout, for sizes that divide and sizes that do not.
 #[test]
 fn places_are_counted() {
     for (size, axes) in [12, 7, 1].into_iter().cartesian_product(["", "_X", "_Y", "_XY", "_YX"]) {
@@ -98,7 +98,7 @@ fn places_are_counted() {
     }
 }
 
-/// In bodies that are repeated, and beside an array of the same name.
+/// Positions in repeated bodies, and beside an array of the same name.
 #[test]
 fn places_are_known_everywhere() {
     let source =
@@ -111,7 +111,7 @@ fn places_are_known_everywhere() {
     assert!(found.iter().any(|found| found.code == "unknown-array"), "{found:?}");
 }
 
-/// A lookup by comparison is the row of the table, wherever the table is sharded.
+/// A lookup by comparison returns the row of the table, for any sharding of the table.
 #[test]
 fn a_one_hot_product_takes_rows() {
     for table in ["V, D", "V_X, D", "V_XY, D", "V_Y, D_X"] {
@@ -126,7 +126,7 @@ fn a_one_hot_product_takes_rows() {
             inputs.iter().find(|input| input.len() == 36).expect("a table"),
         );
         let row = |id: &f64| -> Vec<f64> {
-            // Nothing is taken below the first row.
+            // Numbers below the first row select no row.
             let taken = (0..9).find(|row| f64::from(*row) == *id).and_then(|row| usize::try_from(row).ok());
             taken.map_or(vec![0.0; 4], |row| rows[4 * row..][..4].to_vec())
         };
@@ -134,7 +134,7 @@ fn a_one_hot_product_takes_rows() {
     }
 }
 
-/// Functions that are made of reductions, in every layout of a matrix, against loops over its rows.
+/// Functions defined by reductions, in every layout of a matrix, compared with loops over its rows.
 #[test]
 fn functions_over_dims_are_those_of_rows() {
     fn mean(row: &[f64]) -> f64 {
@@ -164,7 +164,7 @@ fn functions_over_dims_are_those_of_rows() {
     }
 }
 
-/// The places along a dim that is made of others, and of one that a function calls otherwise.
+/// Positions along a merged dim, and along a dim that a function renames.
 #[test]
 fn places_of_merged_and_renamed_dims() {
     let ground = "mesh {X: 2 ring, Y: 3 ring}\ndims {K: 4, M: 3, N = K*M, T: 12}\n";

@@ -1,4 +1,4 @@
-//! Copies of a sum of floats are equal to the last bit where that is asked for, whichever way it went.
+//! Replicas of a float sum are bitwise equal on request, with every method.
 #![allow(missing_docs)]
 
 use crate::common::compile_lowered;
@@ -15,7 +15,7 @@ use shardc::sim::values;
 /// Whether all devices hold the same bits of the first output.
 fn copies_are_equal(schedule: &Schedule) -> bool {
     let mut inputs = values::inputs(schedule, 3).expect("small");
-    // The default data are so small that every order of adding is exact; these are not.
+    // The default data are so small that sums are exact in every order; these are not.
     let mut random = fastrand::Rng::with_seed(5);
     for tensor in inputs.values_mut() {
         let mut draw = || (random.f64() - 0.5) * 2f64.powi(random.i32(-6..6));
@@ -39,7 +39,7 @@ fn by_every_method_on_two_to_nine_devices() {
         for wiring in [Wiring::Ring, Wiring::Line, Wiring::Switch] {
             for method in methods::candidates(CollectiveKind::AllReduce, wiring, u64::from(n)) {
                 for dtype in [DType::F32, DType::Bf16, DType::F64] {
-                    // 67 columns do not divide: then whole values are added.
+                    // 67 columns do not divide, so whole values are added.
                     for columns in [6 * u64::from(n), 67] {
                         let sum = |ordered: bool| {
                             let kind = CollectiveKind::AllReduce;

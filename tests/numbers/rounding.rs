@@ -1,5 +1,6 @@
-//! Right schedules on data that round: sums that cancel, overflow and underflow, infinities, NaN and signed zeros, in every
-//! dtype, operator and function, by every method. None of them is found wrong, and slips in results still are.
+//! Correct schedules on data that require rounding: cancellation, overflow and underflow, infinities, NaN and signed
+//! zeros, in every dtype, operator and function, with every method. None is reported as wrong, and errors in results
+//! are still found.
 
 use crate::common::{compile, sets};
 use itertools::{Itertools, iproduct};
@@ -10,16 +11,16 @@ use shardc::recipe::Lowering;
 use shardc::schedule::{ArrayId, OpKind, Schedule};
 use shardc::sim::values::{self, Inputs, Numerics, Tensor};
 
-/// Kinds of numbers that meet.
+/// Kinds of numbers.
 #[derive(Clone, Copy, Debug)]
 enum Data {
-    /// Of one magnitude, with all their digits.
+    /// Of one magnitude, with all digits.
     Ordinary,
-    /// Large ones that cancel beside small ones.
+    /// Large ones that cancel, beside small ones.
     Cancelling,
-    /// Close to the largest number there is.
+    /// Close to the largest number.
     Huge,
-    /// Close to the smallest one.
+    /// Close to the smallest number.
     Tiny,
     /// From the smallest to the largest.
     Wide,
@@ -32,7 +33,7 @@ enum Data {
 const ALL: [Data; 7] =
     [Data::Ordinary, Data::Cancelling, Data::Huge, Data::Tiny, Data::Wide, Data::Special, Data::Mixed];
 
-/// The largest number and the smallest one, as powers of 2.
+/// The exponents of the largest and the smallest number, base 2.
 fn range(dtype: DType) -> (i32, i32) {
     match dtype {
         DType::F16 => (15, -24),
@@ -73,7 +74,7 @@ fn number(random: &mut fastrand::Rng, data: Data, dtype: DType) -> f64 {
     }
 }
 
-/// Inputs of a schedule, floats of one kind; of a sum of squares none is negative.
+/// Float inputs of one kind for a schedule; inputs that are sums of squares are not negative.
 fn inputs(schedule: &Schedule, data: Data, seed: u64) -> Inputs {
     let mut random = fastrand::Rng::with_seed(seed);
     let mut given = Inputs::new();
@@ -101,7 +102,7 @@ fn numerics(schedule: &Schedule, inputs: &Inputs) -> Numerics {
     values::compare(schedule, inputs, &dense, &run).expect("comparable")
 }
 
-/// None of the kinds of data finds the schedule wrong. A full run tries 20 times as many seeds.
+/// Asserts that no kind of data makes the schedule appear wrong. A full run tries 20 times as many seeds.
 #[track_caller]
 fn right(what: &str, schedule: &Schedule, seeds: u64) {
     let times = if sets::are_full() { 20 } else { 1 };
@@ -152,7 +153,7 @@ fn infinities_and_nans_are_equal_where_every_order_gives_them() {
     }
 }
 
-/// Every operator of an open sum: closed whole, in part, scattered, left open.
+/// Every operator of an open sum: closed completely, in part, scattered, left open.
 #[test]
 fn open_sums_of_every_operator_are_right_on_all_data() {
     for (operator, dtype) in iproduct!(["U", "MAX", "MIN", "MUL", "MEAN", "SQUARE_ADD"], FLOATS) {
@@ -171,7 +172,7 @@ fn open_sums_of_every_operator_are_right_on_all_data() {
     }
 }
 
-/// Sums, extremes and products over dims, and products of arrays, sharded in all ways.
+/// Sums, extremes and products over dims, and products of arrays, in all shardings.
 #[test]
 fn reductions_and_products_are_right_on_all_data() {
     for (dtype, bitwise) in iproduct!(FLOATS, [false, true]) {
@@ -203,7 +204,7 @@ fn reductions_and_products_are_right_on_all_data() {
     }
 }
 
-/// Functions of sums, which vary with the order of the sum.
+/// Functions of sums, which depend on the order of the sum.
 #[test]
 fn functions_of_sums_are_right_on_all_data() {
     let functions = [
@@ -254,7 +255,7 @@ fn functions_of_sums_are_right_on_all_data() {
     assert!(computed > 4 * 18, "{computed}");
 }
 
-/// By every method of an AllReduce and a ReduceScatter.
+/// All methods of AllReduce and ReduceScatter.
 #[test]
 fn every_method_is_right_on_all_data() {
     let mut compiled = 0;
@@ -273,7 +274,7 @@ fn every_method_is_right_on_all_data() {
     assert!(compiled > 60, "{compiled}");
 }
 
-/// A product that is computed onto the sum, slice by slice.
+/// A product that is accumulated onto the sum, slice by slice.
 #[test]
 fn deferred_products_are_right_on_all_data() {
     for dtype in [DType::F32, DType::F64, DType::Bf16] {
@@ -285,7 +286,7 @@ fn deferred_products_are_right_on_all_data() {
     }
 }
 
-/// A slip in one element is found on ordinary data, however many elements there are: the bounds are not too wide.
+/// An error in one element is found on ordinary data for any number of elements: the bounds are tight enough.
 #[test]
 fn a_slip_on_ordinary_data_is_found() {
     let mut random = fastrand::Rng::with_seed(5);
@@ -314,7 +315,7 @@ fn a_slip_on_ordinary_data_is_found() {
     }
 }
 
-/// What adds up to an array is read from it: squares of no number are refused.
+/// The pieces of an input are derived from the array: data that are not a sum of squares are refused.
 #[test]
 fn a_negative_sum_of_squares_is_refused() {
     for (dtype, number, fine) in [("f32", -1.0, false), ("f32", 7.0, true), ("i32", -4.0, false), ("i32", 2.0, true)] {
@@ -326,7 +327,8 @@ fn a_negative_sum_of_squares_is_refused() {
     }
 }
 
-/// What `run` says of given data that cancel: how many elements were not compared, and exit 0, for the proof holds.
+/// With given data that cancel, `run` reports the number of elements that were not compared, and exits with 0,
+/// because the proof holds.
 #[test]
 fn run_tells_what_it_did_not_compare() {
     let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("rounding");
@@ -342,7 +344,8 @@ fn run_tells_what_it_did_not_compare() {
             command.current_dir(&folder).args(["run", "p.shard", "--input", "A=a.npy"]).output().expect("it ends");
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         assert_eq!(output.status.code(), Some(0), "{numbers:?}: {text}");
-        not_compared += usize::from(text.contains("         1 of 1 elements could overflow or cancel; not compared\n"));
+        not_compared +=
+            usize::from(text.contains("         1 of 1 elements not compared: they may overflow or cancel\n"));
     }
     assert!(not_compared > 0, "in some order the sum is another");
 }

@@ -1,5 +1,5 @@
-//! A softmax in parts is the softmax: every layout on two axes, sizes that divide and sizes that do not, every float type,
-//! against a loop over the elements.
+//! A split softmax equals the whole one: every layout on two axes, sizes that divide and sizes that do not, every
+//! float type, compared with a loop over the elements.
 
 use itertools::Itertools;
 use shardc::compiler::{self, Options};
@@ -8,7 +8,7 @@ use shardc::program::Program;
 use shardc::sim::values;
 use std::collections::BTreeSet;
 
-/// Softmax over the rows of a matrix.
+/// Softmax of each row of a matrix.
 fn by_hand(rows: &[f64], columns: usize) -> Vec<f64> {
     let of_row = |row: &[f64]| {
         let most = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
@@ -60,7 +60,7 @@ fn a_softmax_in_parts_is_one() {
     assert_eq!(count, 8 * 11);
 }
 
-/// In a body that is repeated, with what is carried in it.
+/// In a repeated body, of carried values.
 #[test]
 fn in_a_repeat() {
     let source = "mesh {X: 4 ring}\ndims {B: 8, T: 16}\nS: f32[B, T_X]\nrepeat 3 {\nS[B, T_X] = softmax_T(S) + 1\n}\nR = sum_T(S)";

@@ -14,15 +14,15 @@ fn every_program_checks_without_a_finding() {
     }
 }
 
-/// Every plan is proven, and gives what the dense computation gives.
+/// Every plan is proven and has the results of the dense computation.
 #[test]
 fn every_small_program_equals_the_dense_result() {
     for path in programs("tests/corpus/small") {
         let source = std::fs::read_to_string(&path).expect("a program");
-        // By bytes some plans cut axes in parts.
+        // By bytes, some plans split axes.
         let models = [CostModel::Exact, CostModel::Book, CostModel::Bytes];
         let compiled = models.map(|costs| compile_with(&source, costs));
-        // The first line names the costs.
+        // The first line names the cost model.
         let steps = |compiled: &Compiled| compiled.plan.to_string().lines().skip(1).collect::<String>();
         for (place, one) in compiled.iter().enumerate() {
             if compiled[..place].iter().all(|other| steps(other) != steps(one)) {
@@ -40,7 +40,7 @@ fn equals_the_dense_result(compiled: &Compiled, name: &str) {
     assert!(numerics.within, "{name}: {numerics:?}\n{}", compiled.plan);
 }
 
-/// Sizes do not change what it costs to plan, lower and prove.
+/// Planning, lowering and proof do not depend on sizes.
 #[test]
 fn every_large_program_is_planned_and_proven() {
     for path in programs("tests/corpus/scale") {

@@ -1,5 +1,5 @@
-//! The figures that comments of examples tell, each made anew: the book's answers, those of its formulas, and those of
-//! the simulated links. A figure with a unit that no line below makes is one that nobody has checked, and fails.
+//! Recomputes the figures in comments of examples: the book's answers, those of its formulas, and simulated ones. A
+//! figure with a unit that is not recomputed here fails.
 #![allow(missing_docs)]
 
 use crate::common::{programs, short_name};
@@ -11,10 +11,10 @@ use shardc::topology::Hardware;
 use shardc::topology::Topology;
 use shardc::units::Time;
 
-/// Folders whose comments hold figures.
+/// Folders whose comments contain figures.
 const FOLDERS: [&str; 3] = ["examples/questions", "examples/rivals", "examples/models"];
 
-/// Units of a figure, in seconds, bytes or operations.
+/// Units of figures, in seconds, bytes or operations.
 const UNITS: [(&str, f64); 9] = [
     ("ns", 1e-9),
     ("us", 1e-6),
@@ -27,17 +27,17 @@ const UNITS: [(&str, f64); 9] = [
     ("GFLOP", 1e9),
 ];
 
-/// A figure as it is written, `23.30 us`.
+/// A figure as written, `23.30 us`.
 #[derive(Clone, Debug, PartialEq)]
 struct Figure {
     text: String,
     value: f64,
-    /// One of its last digit.
+    /// One unit of its last digit.
     step: f64,
 }
 
 impl Figure {
-    /// The figure that these two words are, if they are one.
+    /// Parses two words as a figure.
     fn of(number: &str, unit: &str) -> Option<Figure> {
         let unit = unit.trim_matches([',', '.', ';', ':', ')']);
         let (_, scale) = UNITS.iter().find(|(name, _)| *name == unit)?;
@@ -61,7 +61,7 @@ fn figures(source: &str) -> Vec<Figure> {
     words.windows(2).filter_map(|pair| Figure::of(pair[0], pair[1])).collect()
 }
 
-/// An example, or a program beside it, planned.
+/// A planned example, or a variant of it.
 struct Planned {
     plan: Plan,
     topology: Topology,
@@ -72,7 +72,7 @@ fn plan(name: &str, costs: CostModel) -> Planned {
     planned(&source(name), costs)
 }
 
-/// Plans an example with some of its text replaced, and without what it expects and limits.
+/// Plans an example with some of its text replaced, and without its expectations and limits.
 fn edited(name: &str, costs: CostModel, edits: &[(&str, &str)]) -> Planned {
     let mut text = source(name);
     for (from, to) in edits {
@@ -87,7 +87,7 @@ fn planned(source: &str, costs: CostModel) -> Planned {
     planned_on(source, costs, |_| ())
 }
 
-/// On the machine of the program with something else about it.
+/// Plans a program on a modified machine.
 fn planned_on(source: &str, costs: CostModel, change: impl Fn(&mut Hardware)) -> Planned {
     let (program, found) = compiler::check(source);
     let program = program.unwrap_or_else(|| panic!("{found:?}\n{source}"));
@@ -125,14 +125,14 @@ impl Planned {
         self.plan.totals().flops as f64
     }
 
-    /// The time of the collective of this name; where there are several, of the first.
+    /// Time of the first collective with this name.
     fn step(&self, name: &str) -> f64 {
         let id = self.plan.ids().find(|id| self.plan.op_name(*id) == name);
         let id = id.unwrap_or_else(|| panic!("no {name} in\n{}", self.plan));
         self.seconds(self.plan.step(id).cost.time)
     }
 
-    /// The time of the local product that makes an array.
+    /// Time of the local product that computes an array.
     fn product(&self, name: &str) -> f64 {
         let is_product = |id: &_| matches!(self.plan.step(*id).op, StepOp::Product { .. });
         let made = |id: &_| self.plan.program.name(self.plan.step(*id).value) == name;
@@ -140,18 +140,18 @@ impl Planned {
         self.seconds(self.plan.step(id).cost.time)
     }
 
-    /// What the collective of this name receives.
+    /// Bytes received in the collective with this name.
     fn step_received(&self, name: &str) -> f64 {
         let id = self.plan.ids().find(|id| self.plan.op_name(*id) == name).expect("a step");
         self.plan.step(id).usage.received().0 as f64
     }
 
-    /// The bytes of a whole array.
+    /// Bytes of a whole array.
     fn whole(&self, name: &str) -> f64 {
         self.array(name, |layout, _| layout.global_bytes().0)
     }
 
-    /// The bytes of an array on a device, in its first layout.
+    /// Bytes of an array on a device, in its first layout.
     fn local(&self, name: &str) -> f64 {
         self.array(name, |layout, topology| layout.local_bytes(&topology.mesh).0)
     }
@@ -162,7 +162,7 @@ impl Planned {
         of(&self.plan.step(id).layout, &self.topology) as f64
     }
 
-    /// One of the ways to do the product of this name, by its moves.
+    /// An alternative of the product with this name, identified by its moves.
     fn way(&self, name: &str, moves: &[&str]) -> &shardc::plan::Alternative {
         let choice = self.plan.choices.iter().find(|choice| self.plan.program.name(choice.value) == name);
         let ways = &choice.expect("a product").alternatives;
@@ -177,30 +177,30 @@ impl Planned {
     }
 }
 
-/// What the figures of examples must be; those that the book prints are rounded freely there.
+/// The expected figures of examples. Figures printed in the book are compared with tolerance.
 struct Claims {
-    /// The example, the figure, what it is, and how far off it may be.
+    /// Example, figure, expected value, and tolerance.
     list: Vec<(String, String, f64, f64)>,
     of: String,
 }
 
 impl Claims {
-    /// The figures that follow are in this example.
+    /// Starts the figures of an example.
     fn example(&mut self, name: &str) {
         name.clone_into(&mut self.of);
     }
 
-    /// A figure of ours: right to its last digit.
+    /// A figure of this project, exact to its last digit.
     fn is(&mut self, text: &str, value: f64) {
         self.list.push((self.of.clone(), text.to_owned(), value, 0.0));
     }
 
-    /// A figure of others that is not made here.
+    /// A figure quoted from elsewhere, which is not recomputed.
     fn quoted(&mut self, text: &str) {
         self.list.push((self.of.clone(), text.to_owned(), f64::NAN, 0.0));
     }
 
-    /// A figure that the book prints.
+    /// A figure printed in the book.
     fn printed(&mut self, text: &str, value: f64) {
         self.list.push((self.of.clone(), text.to_owned(), value, 0.02));
     }
@@ -290,7 +290,7 @@ fn questions(claims: &mut Claims) {
     claims.is("5.22 ms", book.links());
     claims.is("5.22 ms", book.compute());
     claims.is("4.89 ms", exact.links());
-    // One token less, and the links take longer.
+    // With one token less, the links take longer.
     let fewer = edited(name, Book, &[("16*2550", "16*2549")]);
     assert!(book.compute() >= book.links() && fewer.compute() < fewer.links());
 
@@ -342,7 +342,7 @@ fn rivals(claims: &mut Claims) {
     let exact = plan(name, Exact);
     claims.is("67.1 MB", exact.whole("A"));
     claims.is("33.6 MB", exact.whole("A") / 2.0);
-    // Beside the result the shard, the shard over Y, and three messages as large.
+    // In addition to the result: the shard, the shard over Y, and three messages of the same size.
     let peak = exact.plan.totals().peak().0 as f64;
     claims.is("75.5 MB", peak);
     assert_eq!(peak, exact.whole("A") / 2.0 + 5.0 * exact.local("A"));
@@ -396,7 +396,7 @@ fn models(claims: &mut Claims) {
     claims.is("652 us", book.links());
     let summed = [("out = h *_F Wo", "out[E_X, G, C, M] = h *_F Wo")];
     let reduced = edited(name, Book, &summed).step("AllReduce_Y");
-    // Whole slots are four times what each of Y exchanges here.
+    // Whole slots are four times the data that each part of Y exchanges here.
     claims.is("1.12 ms", 2.0 * 4.0 * book.step("AllToAll_{X,E}") + reduced);
 
     let name = "models/grouped_attention_16_chips";
@@ -414,7 +414,7 @@ fn models(claims: &mut Claims) {
     claims.is("4.6 ms", edited(name, Exact, &gathers).links());
 }
 
-/// Every figure in a comment is claimed, every claim is in the comments, and true.
+/// Every figure in a comment is claimed, and every claim is correct and occurs in the comments.
 #[test]
 fn figures_in_comments_are_true() {
     let mut claims = Claims { list: Vec::new(), of: String::new() };

@@ -1,4 +1,4 @@
-//! What no plan and no schedule can beat: never above a plan or its simulated time, and reached where it can be.
+//! The lower bound over all plans and schedules: never above a plan or its simulated time, and reached where possible.
 #![allow(missing_docs)]
 
 use crate::common::programs;
@@ -14,7 +14,7 @@ use shardc::topology::Topology;
 use shardc::units::Time;
 use std::path::Path;
 
-/// How long a unit is busy with the collectives of a plan at the least.
+/// Minimum busy time of a unit in the collectives of a plan.
 fn load(plan: &Plan, topology: &Topology, axes: AxisSet) -> Time {
     let steps = plan.ids().filter_map(|id| match &plan.step(id).op {
         StepOp::Collective(collective) => {
@@ -25,7 +25,7 @@ fn load(plan: &Plan, topology: &Topology, axes: AxisSet) -> Time {
     steps.sum()
 }
 
-/// Neither a plan nor its steps on the links are below the floor, nor below what the plan itself puts on any links.
+/// Asserts that neither a plan nor its simulated time is below the lower bound, nor below the plan's own link loads.
 fn holds(path: &Path, costs: CostModel) -> f64 {
     let source = std::fs::read_to_string(path).expect("a program");
     let program = compiler::check(&source).0.unwrap_or_else(|| panic!("{}", path.display()));

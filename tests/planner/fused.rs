@@ -1,5 +1,5 @@
-//! Kernels: no layout of a program that is written out is cheaper than the plan that leaves it open, and no plan takes
-//! longer than one on a machine that fuses nothing.
+//! Kernels: no written layouts of a program are cheaper than the plan with free ones, and no plan takes longer than
+//! one on a machine without fusion.
 
 use crate::common::{programs, short_name};
 use itertools::Itertools;
@@ -72,8 +72,8 @@ fn no_written_layouts_take_less() {
     assert_eq!(compared, 135);
 }
 
-/// The plans of examples and the corpus: fused never slower, and nearly as often proven. What a move between two members of
-/// a kernel costs beside the move is sometimes known as a bound only.
+/// Plans of the examples and the corpus: never slower with fusion, and optimal nearly as often. The additional cost
+/// of a move between two members of a kernel is sometimes known only as a bound.
 #[test]
 fn fusion_makes_no_program_slower() {
     let (mut proven, mut faster, mut count) = ([0, 0], 0, 0);

@@ -1,4 +1,4 @@
-//! The golden cases, from program text to figures. Each test names its number.
+//! The golden cases, from program text to figures. Each test is named after its case.
 
 use crate::common::{collectives, compile_with, errors, first_collective, single};
 use shardc::collective::{Collective, CollectiveKind};
@@ -19,7 +19,7 @@ use shardc::topology::{Hardware, LinkSide, Topology};
 use shardc::units::Bytes;
 use std::borrow::Cow;
 
-/// The golden cases are those of the book.
+/// Compiles with the book's cost model, which the golden cases use.
 fn compile(source: &str) -> Compiled {
     compile_with(source, CostModel::Book)
 }
@@ -31,13 +31,13 @@ fn input(compiled: &Compiled) -> &Layout {
     &plan.step(id).layout
 }
 
-/// The time of the first collective under the book's closed forms, in microseconds.
+/// Time of the first collective under the book's closed forms, in microseconds.
 fn book_us(compiled: &Compiled) -> f64 {
     let time = compiled.plan.step(first_collective(compiled)).cost.time;
     compiled.topology.scale.seconds(time) * 1e6
 }
 
-/// The simulated time of the whole program, in microseconds.
+/// Simulated time of the whole program, in microseconds.
 fn simulated_us(compiled: &Compiled) -> f64 {
     let timing = clock::run(&compiled.schedule, &compiled.topology).expect("a time");
     compiled.topology.scale.seconds(timing.makespan) * 1e6
@@ -91,7 +91,7 @@ fn g5_an_axis_is_spent_once() {
     assert_eq!(errors("mesh {X: 2}\ndims {I: 4, J: 4}\nA: bf16[I_X, J_X]\noutput A"), ["axis-reused"]);
 }
 
-/// Which elements of the first output each device holds, when the input holds 0, 1, 2, ..
+/// The elements of the first output on each device, if the input holds 0, 1, 2, ..
 fn held(source: &str) -> Vec<Vec<i64>> {
     let compiled = compile(source);
     let schedule = &compiled.schedule;
@@ -132,7 +132,7 @@ fn g9_gathering_the_major_axis_needs_a_permute() {
     assert_eq!(errors(&by_hand), ["gather-major"]);
 }
 
-/// The blocks over the links up and down, of all devices the most.
+/// The maximum number of blocks over a link up, and over a link down.
 fn over_links(schedule: &Schedule, block: u64) -> [u64; 2] {
     proof::prove(schedule).expect("right");
     let topology =
@@ -144,7 +144,7 @@ fn over_links(schedule: &Schedule, block: u64) -> [u64; 2] {
     })
 }
 
-/// Every message goes up, also where down is shorter.
+/// An exchange in which every message goes up, even if down is shorter.
 fn one_way_exchange(n: u32, extents: [u64; 2]) -> Schedule {
     let x = AxisId::new(0);
     single::schedule(single::axis(Wiring::Ring, n), CollectiveKind::AllToAll, extents, DType::I8, |builder, given| {
@@ -234,7 +234,7 @@ const CUBE: &str = "mesh {X: 4, Y: 4, Z: 4} on tpu_v4p\ndims {B: 1024, D: 4096}\
 fn g19_a_gather_over_one_axis_of_a_cube() {
     let compiled = compile(&format!("{CUBE}A: bf16[B_X, D_Y]\nAllGather_X(A[B_X, D_Y]) -> A[B, D_Y]"));
     close(book_us(&compiled), 23.3);
-    // Half shards, or the antipode's shard in halves, are better than the book's whole shards.
+    // Half shards, or the antipode's shard in halves, are faster than the book's whole shards.
     close(simulated_us(&compiled), 17.5);
 }
 
@@ -274,7 +274,7 @@ fn g27_the_four_cases() {
     assert_eq!(of(one, "A[I, J_X] * B[J_X, K] -> C[I, K]"), (3, vec!["AllReduce_X -> C[I, K]".to_owned()]));
     assert_eq!(of(one, "A[I_X, J] * B[J, K_X] -> C[I_X, K]"), (4, vec!["AllGather_X -> B[J, K]".to_owned()]));
     assert_eq!(of(one, "A[I_X, J] * B[J, K_X] -> C[I, K_X]"), (4, vec!["AllGather_X -> A[I, J]".to_owned()]));
-    // Case 2 is a choice: gather A, or slice B for free and reduce; both are listed with their price.
+    // Case 2 has two alternatives: gather A, or slice B for free and reduce. Both are listed with their costs.
     let choice = &plan(one, "A[I, J_X] * B[J, K] -> C[I, K]").plan.choices[0];
     let offers = |moves: &[&str]| choice.alternatives.iter().any(|way| way.moves == moves);
     assert_eq!(choice.case, 2);
@@ -296,7 +296,7 @@ fn g28_a_reduce_scatter_is_half_an_all_reduce() {
     assert_eq!(received(&scattered) * 2, received(&whole));
 }
 
-/// What one collective makes of pieces that are given for each device, by the operations that it is lowered to.
+/// The result of one collective on given pieces, one per device, computed by its lowered operations.
 fn reduced(pieces: &[&[i64]], operator: Operator, scatter: bool) -> Vec<Vec<f64>> {
     let (devices, n) = (pieces.len() as u64, pieces[0].len() as u64);
     let mesh = Mesh::of(&[("X", u32::try_from(devices).expect("small"))]);
@@ -330,7 +330,7 @@ fn reduced(pieces: &[&[i64]], operator: Operator, scatter: bool) -> Vec<Vec<f64>
     run.blocks(0).iter().map(|block| block.as_ref().expect("on every device").to_f64s()).collect()
 }
 
-/// The tail of a dim that does not divide is filled with zeros.
+/// The tail of a dim that does not divide is padded with zeros.
 #[test]
 fn g31_a_reduce_scatter_with_a_tail() {
     let scattered = reduced(&[&[1, 2, 3, 0], &[10, 20, 30, 0]], Operator::Sum, true);
@@ -352,11 +352,11 @@ fn g32_every_operator_on_two_replicas() {
     assert_eq!(of(Operator::Min), [1.0, 2.0, 3.0, 4.0]);
     assert_eq!(of(Operator::Max), [5.0, 6.0, 7.0, 8.0]);
     assert_eq!(of(Operator::SquareAdd), [26.0, 40.0, 58.0, 80.0]);
-    // Squared once, whatever the method does in between: folding would give 34.
+    // Each element is squared once, with any method: repeated squaring would give 34.
     assert_eq!(reduced(&[&[1], &[2], &[3]], Operator::SquareAdd, false)[0], [14.0]);
 }
 
-/// A plan as the search leaves it has no operations of its collectives yet.
+/// A plan of the search has no recipes for its collectives yet.
 #[test]
 fn a_plan_without_recipes_is_not_lowered() {
     let source = "mesh {X: 4 ring}\ndims {I: 8, J: 4}\nA: bf16[I_X, J]\nB[I, J] = A\n";

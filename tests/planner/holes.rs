@@ -1,4 +1,4 @@
-//! Inputs with holes: what the planner chooses is the best of all layouts that could be written.
+//! Inputs with layout holes: the planner's choice is the best of all written layouts.
 
 use crate::common::compile;
 use itertools::Itertools;
@@ -22,7 +22,7 @@ fn planned(source: &str) -> Result<Plan, Vec<String>> {
     compiler::plan(&program, &topology, &options).map_err(codes)
 }
 
-/// All spellings of the layout of an array with these dims on the axes X and Y.
+/// All spellings of layouts of an array with these dims on the axes X and Y.
 fn spellings(dims: &[&str]) -> Vec<String> {
     let lists = ["", "_X", "_Y", "_XY", "_YX"];
     let once = |choice: &Vec<&&str>| {
@@ -35,7 +35,7 @@ fn spellings(dims: &[&str]) -> Vec<String> {
 
 const GROUND: &str = "mesh {X: 2 ring, Y: 4 ring} on tpu_v5e\ndims {I: 512, J: 1024, K: 2048}\n";
 
-/// Programs with `?` where the layout of `A` or `B` stands.
+/// Programs with `?` for the layout of `A` or `B`.
 const PROGRAMS: &[(&str, &[&[&str]])] = &[
     ("A: bf16[?]\nB: bf16[J_X, K]\nC[I, K] = A * B", &[&["I", "J"]]),
     ("A: bf16[?]\nB: bf16[J, K_Y]\nC[I_Y, K] = A * B", &[&["I", "J"]]),
@@ -64,22 +64,22 @@ fn the_best_layout_is_chosen() {
     }
 }
 
-/// Programs with holes on some dims; `@` stands where an open sum can be written.
+/// Programs with holes on some dims; `@` marks where an open sum can be written.
 const PARTLY: &[&str] = &[
-    // Of inputs.
+    // Holes of inputs.
     "A: bf16[I_X, J_?]\nB: bf16[J_Y, K]\nC[I, K] = A * B",
     "A: bf16[I_?, J]\nB: bf16[J, K_X]\nC[I_Y, K] = relu(A) * B",
     "A: bf16[I_?, J_Y]\nC[I_X, J] = relu(A)\nD[I, J_X] = exp(A)\noutput C, D",
-    // Of outputs.
+    // Holes of outputs.
     "A: bf16[I, J_X]\nB: bf16[J_X, K]\nC[I_?, K] = A * B",
     "A: bf16[I, J_X]\nB: bf16[J_X, K]\nC[I_Y, K_?] = A * B",
     "A: bf16[I_XY, J]\nC[J_?, I_Y] = A",
-    // Of what is used once, where the users would have it otherwise.
+    // Holes of values that are used once, by users that prefer another layout.
     "A: bf16[I, J_X]\nB: bf16[J_X, K]\nC[I_?, K]@ = A * B\nD[I, K_X] = relu(C)",
     "A: bf16[I, J_X]\nB: bf16[J_X, K]\nC[I, K_?]@ = A * B\nD[I_Y, K] = 2 * C",
     "A: bf16[I_X, J]\nC[I_Y, J_?] = A\nD[I, J] = relu(C)",
     "A: bf16[I_X, J]\nC[J_Y, I_?] = exp(A)\nB: bf16[J_X, K]\nD[I, K] = C * B",
-    // Of what is used several times.
+    // Holes of values that are used several times.
     "A: bf16[I, J_X]\nB: bf16[J_X, K]\nC[I_?, K]@ = A * B\nD[I, K_X] = relu(C)\nE[I_X, K] = exp(C)\noutput D, E",
     "A: bf16[I_X, J]\nC[I_?, J_Y] = relu(A)\nD[I_X, J] = exp(C)\noutput C, D",
     "A: bf16[I_X, J_Y]\nC[I, J_?] = relu(A)\nD[I_Y, J] = exp(C)\nE[I, J_XY] = C + 1\noutput D, E",
@@ -104,7 +104,7 @@ fn the_best_filling_is_chosen() {
     }
 }
 
-/// A chosen layout is one that can be written: with it the same plan comes out.
+/// Writing the chosen layout gives the same plan.
 #[test]
 fn what_is_chosen_runs() {
     for body in [
@@ -129,7 +129,7 @@ fn what_is_chosen_runs() {
     }
 }
 
-/// Without a limit weights are whole everywhere and nothing moves; with one they are spread until they fit.
+/// Without a limit, weights are replicated and nothing moves; with one, they are sharded until they fit.
 #[test]
 fn a_limit_on_memory_is_kept_if_it_can_be() {
     let source = |limit: &str| {
@@ -140,7 +140,7 @@ fn a_limit_on_memory_is_kept_if_it_can_be() {
     };
     let free = planned(&source("")).expect("a plan");
     assert_eq!(free.totals().received().0, 0);
-    // The weights alone are 8 MiB; spread they are gathered piece by piece or moved in part, which takes time.
+    // The weights alone are 8 MiB. Sharded weights are gathered in pieces or moved in part, which takes time.
     let peak = free.totals().peak().0;
     let limited = planned(&source(&format!("limit memory {peak}B"))).expect("a plan");
     assert_eq!(limited.totals().time(), free.totals().time());
@@ -149,7 +149,7 @@ fn a_limit_on_memory_is_kept_if_it_can_be() {
     assert_eq!(planned(&source("limit memory 5kB")).unwrap_err(), ["limit-exceeded"]);
 }
 
-/// On many axes those of a dim stand in the order of the mesh; what are too many even so is refused.
+/// With many axes, those of a dim are in mesh order; if there are still too many layouts, the program is refused.
 #[test]
 fn too_many_layouts_are_refused() {
     let source = |axes: &str, dims: &str| {
@@ -162,8 +162,8 @@ fn too_many_layouts_are_refused() {
     assert_eq!(found.unwrap_err(), ["input-hole"]);
 }
 
-/// Where the layouts under a limit are too many to try them all, none of them is below the bound of what is found, and that is
-/// near the best of them.
+/// If there are too many layouts under a limit to try, none of them is below the bound of the plan found, and the
+/// plan is close to the best of them.
 #[test]
 fn layouts_found_by_rent_are_near_the_best() {
     let cases = [
@@ -190,7 +190,7 @@ fn layouts_found_by_rent_are_near_the_best() {
     }
 }
 
-/// Under a limit on memory both the layouts of inputs and a cheaper form of a product are found and reported.
+/// Under a memory limit, both the layouts of inputs and a cheaper form of a product are found and reported.
 #[test]
 fn products_are_rewritten_beside_layouts_under_a_limit() {
     let source = |product: &str| {

@@ -1,4 +1,4 @@
-//! Products with a one-hot factor: what they take by a closed form, and that no written layouts take less.
+//! Products with a one-hot factor: their times follow a closed form, and no written layouts are faster.
 
 use crate::common::compile;
 use itertools::Itertools;
@@ -7,19 +7,19 @@ use shardc::plan::StepOp;
 use shardc::topology::Hardware;
 use shardc::units::Time;
 
-/// The time of the product of a program.
+/// The time of the product of a program, and of one pass over memory.
 fn product(source: &str) -> (Time, Time) {
     let compiled = compile(source);
     let plan = &compiled.plan;
     let id = plan.ids().find(|id| matches!(plan.step(*id).op, StepOp::Product { .. })).expect("a product");
-    // Bytes of a second that memory gives, as the topology counts them.
+    // Bytes per second of the memory, in the units of the topology.
     let pass =
         |bytes: u64| compiled.topology.scale.at_rate(u128::from(bytes), compiled.topology.hardware.hbm_bandwidth);
     let written = plan.step(id).layout.local_bytes(&plan.program.mesh).0;
     (plan.step(id).cost.time, pass(2 * written))
 }
 
-/// Rows are read and written once, however long the table is and however it is sharded.
+/// Rows are read and written once, for any length and sharding of the table.
 #[test]
 fn a_lookup_reads_and_writes_rows() {
     for (table, rows) in [("V, D", 1 << 15), ("V_X, D", 1 << 15), ("V_X, D", 1 << 20), ("V_X, D", 50257)] {
@@ -30,7 +30,7 @@ fn a_lookup_reads_and_writes_rows() {
         let (time, pass) = product(&source);
         assert_eq!(time, pass, "{source}");
     }
-    // A table with fewer rows than are asked for is read once.
+    // A table with fewer rows than are looked up is read once.
     let (time, pass) = product(
         "mesh {X: 4 ring} on tpu_v5p\ndims {B: 4096, V: 16, D: 4096}\nids: i32[B]\nE: f32[V, D]\n\
          x[B, D] = f32(ids == iota_V) * E",
@@ -38,7 +38,7 @@ fn a_lookup_reads_and_writes_rows() {
     assert!(time < pass && time + time > pass, "{time:?} {pass:?}");
 }
 
-/// What makes no one-hot array in the kernel of the product is a product.
+/// A product is a lookup only if the one-hot array is computed in its kernel.
 #[test]
 fn others_multiply() {
     let ground = "mesh {X: 4 ring} on tpu_v5p\ndims {B: 512, V: 32k, D: 4096}\nids: i32[B]\nE: bf16[V, D]\n";
@@ -53,7 +53,7 @@ fn others_multiply() {
         let is_kept = other.contains("output");
         assert!(if is_kept { time >= lookup } else { time > lookup + lookup }, "{other}: {time:?} {lookup:?}");
     }
-    // Without fusion the array is in memory, and the product multiplies.
+    // Without fusion, the array is in memory and the product multiplies.
     let program = compiler::check(&format!("{ground}x[B, D] = bf16(ids == iota_V) * E")).0.expect("a right program");
     let hardware = Hardware { fusion: shardc::fusion::Fusion::None, ..Hardware::named("tpu_v5p").expect("shipped") };
     let options = Options {
@@ -67,7 +67,7 @@ fn others_multiply() {
     assert!(plan.totals().time() > lookup + lookup);
 }
 
-/// Forward and backward: no layouts that could be written are cheaper than the plan that is free.
+/// Forward and backward: no written layouts are cheaper than the plan with free ones.
 #[test]
 fn no_written_layouts_take_less() {
     let time = |source: &str| -> Option<Time> {

@@ -1,4 +1,4 @@
-//! Plans against golden cases, brute-force searches and lower bounds.
+//! Compares plans with golden cases, brute-force searches and lower bounds.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -20,6 +20,7 @@ mod rewrites;
 mod shared;
 mod softmax;
 mod stages;
+mod tune;
 mod usage;
 mod views;
 mod wider;

@@ -1,5 +1,5 @@
-//! Steps in pieces: whatever is cut, the schedule is proven and computes the same; what is chosen is not slower than any
-//! other single run in pieces, nor than none.
+//! Pipelined steps: any split schedule is proven and computes the same; the chosen split is not slower than any other
+//! single split, or than none.
 
 use crate::common::{apart, compile, programs, sets, short_name, usage};
 use shardc::compiler::{self, Compiled, Options};
@@ -18,7 +18,7 @@ fn scheduled(compiled: &Compiled, overlap: &Overlap) -> Schedule {
     lower::listed(&unrolled, &listing).expect("pieces have recipes")
 }
 
-/// All runs, and all parts of them.
+/// All runs, and all sections of them.
 fn all_runs(compiled: &Compiled) -> BTreeSet<Run> {
     let runs = runs(&compiled.plan);
     let windows: Vec<Run> = runs.iter().flat_map(|run| run.windows(&compiled.plan)).collect();
@@ -35,7 +35,8 @@ fn is_right(schedule: &Schedule, what: &str) {
     assert!(numerics.within, "{what}: {numerics:?}\n{schedule}");
 }
 
-/// Every run of every small program, in two and in four pieces, in both orders; and every two that cut other dims.
+/// Every run of every small program, in two and in four pieces, in both orders, and every pair that splits different
+/// dims.
 #[test]
 fn whatever_is_cut_computes_the_same() {
     let (mut single, mut double) = (0, 0);
@@ -73,8 +74,8 @@ fn whatever_is_cut_computes_the_same() {
     assert!(single > 300 && double > 20, "{single} {double}");
 }
 
-/// On programs at real sizes: bytes and memory are those of the schedule, and no other single run in pieces is faster, of
-/// every third program or of all.
+/// Programs at real sizes: bytes and memory equal those of the schedule, and no other single split is faster, for
+/// every third program or all.
 #[test]
 fn the_best_run_is_taken() {
     let (mut logs, mut count, mut tried) = (0.0, 0u32, 0);
@@ -114,7 +115,7 @@ fn the_best_run_is_taken() {
     assert!(mean < 0.82 && tried > 100, "{mean} {tried}");
 }
 
-/// What repeats too often to be spelled out is held, and told, as its steps are.
+/// Repeats that are too long to unroll are timed and reported as sequential steps.
 #[test]
 fn what_cannot_be_spelled_out_does_not_overlap() {
     let source = |times: u64| {
@@ -133,15 +134,15 @@ fn what_cannot_be_spelled_out_does_not_overlap() {
     assert!(plan(4).overlap.whole.is_some());
     let long = plan(100_000);
     assert!(long.overlap.is_none());
-    // Each iteration has weights of its own.
+    // Each iteration has its own weights.
     assert!(long.totals().peak().0 > 100_000 * 2 * 4096 * 16384 / 8 * 2);
 }
 
-/// What `docs/planning.md` shows of a program is what the command prints of it.
+/// The example in `docs/planning.md` shows real output.
 #[test]
 fn the_example_of_the_docs_is_real() {
     let docs = std::fs::read_to_string("docs/planning.md").expect("docs");
-    let (_, section) = docs.split_once("## Steps that overlap").expect("a section");
+    let (_, section) = docs.split_once("## Overlap").expect("a section");
     let block = |language: &str| {
         let (_, rest) = section.split_once(&format!("```{language}\n")).expect("a block");
         rest.split_once("```").expect("its end").0
@@ -158,7 +159,7 @@ fn the_example_of_the_docs_is_real() {
     assert!(section.contains(&format!("takes {}.", whole.topology.scale.show(time))), "{time:?}");
 }
 
-/// A gather and a product: the first piece of the gather, then the product hides the others.
+/// A gather and a product: after the first piece of the gather, the product hides the others.
 #[test]
 fn a_gather_hides_behind_its_product() {
     let source = "mesh {X: 8 ring} on tpu_v5e\ndims {I: 65536, J: 8192, K: 65536}\nA: bf16[I_X, J]\nB: bf16[J, K_X]\nC[I, K_X] = A * B\n";
@@ -176,8 +177,8 @@ fn a_gather_hides_behind_its_product() {
     }
 }
 
-/// Two layers of weights that are sharded on both axes: whether they are gathered, or what is multiplied by them, depends on
-/// the rows. No layouts that a person would write for all layers make a faster whole.
+/// Two layers of weights that are sharded on both axes: the number of rows determines whether weights or activations
+/// are gathered. No layouts that a person would write for all layers are faster.
 #[test]
 fn the_fastest_whole_is_taken() {
     let source = |rows: u64, x: &str, h: &str| {

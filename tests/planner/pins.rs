@@ -1,5 +1,5 @@
-//! `by gather(A)`, `by reduce`, `by slice(B)`: for all 27 single-axis layouts of `A`, `B` and `C` each pin is obeyed at
-//! the least cost, or refused where no way to do the product obeys it.
+//! `by gather(A)`, `by reduce`, `by slice(B)`: for all 27 single-axis layouts of `A`, `B` and `C`, each pin is
+//! satisfied at minimum cost, or refused if it is impossible.
 #![allow(missing_docs)]
 
 use itertools::{Itertools, iproduct};
@@ -25,7 +25,7 @@ fn machine(source: &str) -> Topology {
     compiler::machine(&checked(source), &Options::default()).expect("a machine")
 }
 
-/// The plan, or the code of the error. One cost model for all programs prices each move once.
+/// The plan, or the code of the error. All programs share one cost model, which prices each move once.
 fn planned(source: &str, costs: &dyn Costs) -> Result<Plan, String> {
     plan::plan_as(&checked(source), costs, Request { alternatives: true, ..Request::default() })
         .map_err(|error| error.code().expect("a code").to_string())
@@ -37,7 +37,7 @@ fn source(layouts: (&str, &str, &str), size: u64, pin: &str) -> String {
     format!("mesh {{X: 4 ring}} on tpu_v5e\n{dims}\nA: bf16[{a}]\nB: bf16[{b}]\nC[{c}] = A * B {pin}\n")
 }
 
-/// What the steps of a plan do, as the pins say it.
+/// The steps of a plan, in the terms of pins.
 fn done(plan: &Plan) -> BTreeSet<(&'static str, String)> {
     let mut done = BTreeSet::new();
     for id in plan.ids() {
@@ -56,7 +56,7 @@ fn done(plan: &Plan) -> BTreeSet<(&'static str, String)> {
     done
 }
 
-/// The same of the moves of a way that was not taken, from their names: `AllGather_X(A[I, J_X])`.
+/// The same for the moves of an alternative, parsed from their names: `AllGather_X(A[I, J_X])`.
 fn told(moves: &[String]) -> BTreeSet<(&'static str, String)> {
     let one = |text: &String| {
         let (head, array) = text.split_once('(').expect("a move of an array");
@@ -81,7 +81,7 @@ fn obeys(done: &BTreeSet<(&'static str, String)>, pin: &str) -> bool {
     }
 }
 
-/// Whether some array is sent twice, or cut twice.
+/// Whether some array is sent twice, or sliced twice.
 fn moves_twice(plan: &Plan) -> bool {
     let moves = plan.ids().filter(|id| matches!(plan.step(*id).op, StepOp::Collective(_)));
     !moves.map(|id| (plan.communicates(id), plan.step(id).value)).all_unique()
@@ -109,8 +109,8 @@ fn every_pin_is_obeyed_at_the_least_cost_or_refused() {
             match (planned(&source, costs), least) {
                 (Ok(plan), Some(least)) => {
                     assert!(obeys(&done(&plan), pin), "{source}{plan}");
-                    // What is told is what would be written, each array moved once; a plan is faster only where it
-                    // moves some array twice.
+                    // The listed alternative is the written one, with each array moved once; a plan is faster only if
+                    // it moves some array twice.
                     assert!(time(&plan) == least || time(&plan) < least && moves_twice(&plan), "{source}{plan}");
                     equal += usize::from(time(&plan) == least);
                     let least = time(&plan);
@@ -132,7 +132,7 @@ fn every_pin_is_obeyed_at_the_least_cost_or_refused() {
     assert!(obeyed > 200 && refused > 200 && 10 * equal > 9 * obeyed, "{obeyed} {refused} {equal}");
 }
 
-/// What the error says to be possible is possible.
+/// The alternatives given in the error are possible.
 #[test]
 fn what_is_offered_instead_is_possible() {
     for pin in PINS {
@@ -149,7 +149,7 @@ fn what_is_offered_instead_is_possible() {
     }
 }
 
-/// Two operands that are one array, a product inside a function, and one whose result is moved on.
+/// A product of an array with itself, a product inside a function, and one whose result is moved.
 #[test]
 fn pins_in_larger_programs() {
     let head = "mesh {X: 4 ring, Y: 2} on tpu_v5e\ndims {I: 64, J: 64, K: 64}\nA: bf16[I_X, J_Y]\nB: bf16[J_Y, K]\n";
@@ -167,7 +167,7 @@ fn pins_in_larger_programs() {
     }
 }
 
-/// Of ways that differ only in the order of axes the cheapest is told.
+/// Of alternatives that differ only in the order of axes, the cheapest one is listed.
 #[test]
 fn the_order_of_axes_is_told_once() {
     let head = "mesh {X: 2 ring, Y: 2 ring} on tpu_v5e\ndims {I: 64, J: 128, K: 256}\n";

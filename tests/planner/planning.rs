@@ -1,5 +1,5 @@
-//! What `docs/planning.md` says of plans, but for how long they take: that the tables have these programs, and which of
-//! their plans are proven or how far they are from what no plan beats. The rows that take long are left to the bench.
+//! Checks the tables of `docs/planning.md`, except for planning times: the programs, and whether their plans are
+//! proven optimal, or their distance from the lower bound. Rows that take long are left to the benchmark.
 #![allow(missing_docs)]
 
 #[path = "../../benches/planner/programs.rs"]
@@ -22,7 +22,7 @@ fn planned(source: &str, costs: CostModel) -> Plan {
     compiler::plan(&program, &topology, &options).expect("a plan")
 }
 
-/// The cells of the rows below a heading, without the head of the table.
+/// The cells of the rows below a heading, without the table header.
 fn rows(heading: &str) -> Vec<Vec<&'static str>> {
     let (_, below) = DOCUMENT.split_once(&format!("## {heading}\n")).expect("the heading");
     let section = below.split("\n## ").next().expect("a section");
@@ -30,7 +30,7 @@ fn rows(heading: &str) -> Vec<Vec<&'static str>> {
     section.lines().filter(|line| line.starts_with('|')).skip(2).map(cells).collect()
 }
 
-/// The two models of a row, each with the cell that says what is proven.
+/// The two cost models of a row, each with the cell that states the proof.
 fn said<'r>(row: &[&'r str]) -> [(CostModel, &'r str); 2] {
     let [.., book, _, exact, _] = row else { panic!("{row:?}") };
     [(CostModel::Book, *book), (CostModel::Exact, *exact)]

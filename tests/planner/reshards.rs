@@ -1,5 +1,5 @@
-//! Moves from any sharding to any other as one: right for every pair of layouts, never slower than the best chain of
-//! collectives, and near what no schedule beats, by sets of devices that are tried one by one.
+//! Routed moves between any two shardings: correct for every pair of layouts, never slower than the best chain of
+//! collectives, and close to a lower bound that is found by trying all sets of devices.
 
 use crate::common::{apart, compile, sets};
 use shardc::collective::Collective;
@@ -19,7 +19,7 @@ const NAMES: [&str; 3] = ["X", "Y", "Z"];
 /// The axes on each dim of a matrix.
 type Matrix = [Vec<usize>; 2];
 
-/// All layouts of a matrix: which axes stand on which dim, in every order.
+/// All layouts of a matrix: the axes on each dim, in every order.
 fn layouts(axes: usize) -> Vec<Matrix> {
     let mut all = vec![[Vec::new(), Vec::new()]];
     for axis in 0..axes {
@@ -63,12 +63,12 @@ fn sharding(layout: &Matrix) -> Sharding {
     Sharding { dims: dims.collect(), ..Sharding::default() }
 }
 
-/// The move alone, by the ways that are found, whatever a chain would take.
+/// The routed move alone, even if a chain is faster.
 fn alone(topology: &Topology, layout: &Layout, to: Sharding) -> Option<Schedule> {
     let tuner = Tuner::new(Cow::Borrowed(topology), Lowering::default());
     let collective = Collective::Reshard { to: to.clone(), by: Vec::new() };
     let chosen = tuner.choose(&collective, layout, None).expect("it needs no method");
-    // Where devices only keep a part of what they have, nothing is routed.
+    // Moves that only slice are not routed.
     chosen.time?;
     let mut schedule = Schedule::new(topology.mesh.clone());
     let extents: Vec<u64> = layout.dims.iter().map(|dim| dim.size).collect();
@@ -87,8 +87,8 @@ fn alone(topology: &Topology, layout: &Layout, to: Sharding) -> Option<Schedule>
     Some(schedule)
 }
 
-/// Every pair of layouts on meshes of all wirings, of sizes that are no powers of two as well: proven, and right on
-/// integers. Every third pair of three axes, or all.
+/// Every pair of layouts on meshes with all wirings, including sizes that are not powers of two: proven, and correct
+/// on integers. With three axes every third pair, or all.
 #[test]
 fn any_sharding_becomes_any_other() {
     let (mut count, mut sent) = (0, 0);
@@ -131,7 +131,7 @@ fn any_sharding_becomes_any_other() {
     assert!(count > 900 && sent > 800, "{count} {sent}");
 }
 
-/// The cells of an n x n grid that each device has, as bits.
+/// The cells of an n x n grid that each device holds, as bits.
 fn blocks(layout: &Matrix, mesh: &Mesh, n: u64) -> Vec<Vec<bool>> {
     let range = |axes: &Vec<usize>, device: DeviceId| {
         let axes: Vec<AxisId> = axes.iter().map(|axis| AxisId::new(*axis)).collect();
@@ -146,7 +146,7 @@ fn blocks(layout: &Matrix, mesh: &Mesh, n: u64) -> Vec<Vec<bool>> {
     mesh.devices().map(of).collect()
 }
 
-/// One-way links of a mesh of rings or lines, of two devices one cable.
+/// One-way links of a mesh of rings or lines; two devices have one cable.
 fn links(mesh: &Mesh, is_ring: bool) -> Vec<(usize, usize)> {
     let mut all = Vec::new();
     for device in mesh.devices() {
@@ -165,14 +165,14 @@ fn links(mesh: &Mesh, is_ring: bool) -> Vec<(usize, usize)> {
     all
 }
 
-/// The least number of cells on the busiest link, the larger of two bounds. For every set of devices: what the set needs and
-/// nobody in it has comes in over its links. For all links together: each cell crosses the links between its nearest holder and
-/// who wants it.
+/// A lower bound on the number of cells over the busiest link, the larger of two bounds. For every set of devices,
+/// the cells that the set needs and no member holds enter over its links. For all links together, each cell crosses
+/// the links between its nearest holder and each device that needs it.
 fn least(from: &Matrix, to: &Matrix, mesh: &Mesh, is_ring: bool) -> f64 {
     let n = mesh.device_count() as u64;
     let (before, after, links) = (blocks(from, mesh, n), blocks(to, mesh, n), links(mesh, is_ring));
     let devices = mesh.device_count();
-    // The devices that have a cell, as bits.
+    // The devices that hold a cell, as bits.
     let having = |blocks: &[Vec<bool>], cell: usize| -> u32 {
         (0..devices).map(|device| u32::from(blocks[device][cell]) << device).sum()
     };
@@ -205,8 +205,8 @@ fn least(from: &Matrix, to: &Matrix, mesh: &Mesh, is_ring: bool) -> f64 {
     best.max(all as f64 / links.len() as f64)
 }
 
-/// Large arrays, all pairs: at most 1.10 of what no schedule beats on average and 1.5 at worst, and no chain is faster.
-/// Meshes of eight devices and more with three axes, or of sixteen, take part of the pairs, or all.
+/// Large arrays, all pairs: on average at most 1.10 times the lower bound, at worst 1.5 times, and no chain is
+/// faster. Meshes of at least eight devices with three axes, or of sixteen, test a part of the pairs, or all.
 #[test]
 fn moves_are_near_what_no_schedule_beats() {
     let meshes: [(&[u32], &str, usize); 6] = [
@@ -247,15 +247,15 @@ fn moves_are_near_what_no_schedule_beats() {
     }
 }
 
-/// What `docs/planning.md` says of its example.
+/// The example in `docs/planning.md` takes the stated time.
 #[test]
 fn the_documents_example_takes_what_it_says() {
     let document = include_str!("../../docs/planning.md");
-    let (_, section) = document.split_once("## Moves as one\n").expect("the heading");
+    let (_, section) = document.split_once("## Routed moves\n").expect("the heading");
     let blocks: Vec<&str> = section.split("```").collect();
     let (source, table) = (blocks[1].trim_start_matches("shard\n"), blocks[3].trim_start_matches("text\n"));
     let (compiled, chain) = (compile(source), apart(source));
-    let text = text::plan(&Findings::new(&compiled.plan, &compiled.topology));
+    let text = text::plan(&Findings::new(&compiled.plan, &compiled.topology), None);
     table.lines().for_each(|line| assert!(text.contains(line), "{line}\n{text}"));
     let scale = compiled.topology.scale;
     let bound = step_bound(&compiled.plan, compiled.plan.outputs[0], &compiled.topology).bound.time();

@@ -1,5 +1,4 @@
-//! Programs that compute the same: what they compute is equal on whole numbers, and no text that a person would write
-//! instead takes less time.
+//! Rewritten programs compute the same on integers, and no equivalent program that a person would write is faster.
 
 use itertools::Itertools;
 use shardc::compiler::{self, Compiled, Options, Overlapping, Resharding};
@@ -15,7 +14,7 @@ fn compiled(source: &str, as_written: bool) -> Compiled {
     compiler::compile(&program, &options).unwrap_or_else(|found| panic!("{found:?}\n{source}"))
 }
 
-/// All steps one after the other.
+/// Sequential time of all steps.
 fn time(source: &str, as_written: bool) -> Time {
     let options = Options { as_written, overlap: Overlapping::None, reshard: Resharding::Chains, ..Options::default() };
     let program = compiler::check(source).0.unwrap_or_else(|| panic!("{source}"));
@@ -28,7 +27,7 @@ fn given(schedule: &Schedule) -> impl Iterator<Item = (ArrayId, &str)> {
     arrays.filter(|(_, array)| array.definition.is_input()).map(|(id, array)| (id, array.name.as_str()))
 }
 
-/// The outputs in order, as the simulated devices compute them.
+/// The outputs in order, computed by the simulated devices.
 ///
 /// - `data`: the inputs by name.
 fn outputs(schedule: &Schedule, data: &BTreeMap<String, Tensor>) -> Vec<String> {
@@ -40,7 +39,7 @@ fn outputs(schedule: &Schedule, data: &BTreeMap<String, Tensor>) -> Vec<String> 
     schedule.outputs.iter().map(array).collect()
 }
 
-/// What is computed is what is written; returns what was rewritten.
+/// Asserts that the rewritten program computes the same. Returns the rewrites.
 fn computes_the_same(source: &str) -> Vec<String> {
     let (written, best) = (compiled(source, true), compiled(source, false));
     let made = values::inputs(&written.schedule, 3).expect("small inputs");
@@ -48,11 +47,11 @@ fn computes_the_same(source: &str) -> Vec<String> {
         given(&written.schedule).map(|(id, name)| (name.to_owned(), made[&id].clone())).collect();
     assert_eq!(outputs(&written.schedule, &data), outputs(&best.schedule, &data), "{source}");
     assert!(written.plan.rewritten.is_empty());
-    best.plan.rewritten.iter().map(|rewriting| rewriting.told.clone()).collect()
+    best.plan.rewritten.iter().map(|rewriting| rewriting.summary.clone()).collect()
 }
 
-/// All ways to put brackets around four factors, over dims of three sizes: each computes the same, and by default none
-/// takes longer than any other.
+/// All ways to bracket four factors, with dims of three sizes: each computes the same, and by default all are equally
+/// fast.
 #[test]
 fn the_order_of_products_is_the_cheapest() {
     let orders =
@@ -75,7 +74,7 @@ fn the_order_of_products_is_the_cheapest() {
             let least = orders.iter().map(|order| time(&source(order), true)).min().expect("five");
             for order in orders {
                 let best = time(&source(order), false);
-                // A rewriting has to save a hundredth.
+                // A rewrite must save at least one percent.
                 assert!(best.ratio(least) < 1.011, "{best:?} {least:?}\n{}", source(order));
             }
         }
@@ -85,7 +84,7 @@ fn the_order_of_products_is_the_cheapest() {
 
 const GROUND: &str = "mesh {X: 2, Y: 2} on tpu_v5e\ndims {B: 8, D: 16, F: 32, R: 2, G: 16}\n";
 
-/// A program, the same as a person would write it at sizes where that is faster, and a word of what the plan then says.
+/// A program, the equivalent that a person would write at sizes where it is faster, and a word of the plan's report.
 const PAIRS: [(&str, &str, &str); 8] = [
     (
         "x: i64[B_X, D]\nA: i64[D, R]\nC: i64[R, F]\nW: i64[D, F]\ny[B_X, F] = x * W + x * (A * C)\noutput y",
@@ -95,7 +94,7 @@ const PAIRS: [(&str, &str, &str); 8] = [
     (
         "x: i64[B_X, D]\nW: i64[D, F_Y]\ny = relu(x * W) .* (x * W)\noutput y",
         "x: i64[B_X, D]\nW: i64[D, F_Y]\nh = x * W\ny = relu(h) .* h\noutput y",
-        "several times",
+        "common subexpression",
     ),
     (
         "x: i64[B_X, D]\nW: i64[D, F]\nV: i64[F, G]\nrepeat 3 {\nx = rename_{G->D}(relu(x * (W * V)))\n}\noutput x",
@@ -110,7 +109,7 @@ const PAIRS: [(&str, &str, &str); 8] = [
     (
         "x: i64[B, D]\nW: i64[D, F]\ny = x * W\na[B_X, F] = relu(y)\nc[B, F_X] = y .* y\ne[B_Y, F_X] = y\noutput a, c, e",
         "x: i64[B, D]\nW: i64[D, F]\na[B_X, F] = relu(x * W)\nc[B, F_X] = (x * W) .* (x * W)\ne[B_Y, F_X] = x * W\noutput a, c, e",
-        "times, where",
+        "times, once per user",
     ),
     // A batch dim stays in all products.
     (
@@ -118,13 +117,13 @@ const PAIRS: [(&str, &str, &str); 8] = [
         "q: i64[B_X, R, D]\nA: i64[B, D, F]\nC: i64[B, F, G]\ny[B_X, R, G] = (q *_D A) *_F C\noutput y",
         "computed as",
     ),
-    // In a body, of what is carried and what is not.
+    // In a body, of carried values and others.
     (
         "x: i64[B_X, D]\nrepeat 2 {\nA: i64[D, R]\nC: i64[R, G]\nx = rename_{G->D}(x * (A * C))\n}\noutput x",
         "x: i64[B_X, D]\nrepeat 2 {\nA: i64[D, R]\nC: i64[R, G]\nx = rename_{G->D}((x * A) * C)\n}\noutput x",
         "computed as",
     ),
-    // What is shared is not part of a longer product.
+    // A shared value is not part of a longer product.
     (
         "x: i64[B_X, D]\nA: i64[D, R]\nC: i64[R, F]\nT = A * C\ny[B_X, F] = x * T\nz[D_X, F] = T\noutput y, z",
         "x: i64[B_X, D]\nA: i64[D, R]\nC: i64[R, F]\nT = A * C\ny[B_X, F] = x * T\nz[D_X, F] = A * C\noutput y, z",
@@ -151,13 +150,13 @@ fn no_text_that_a_person_would_write_takes_less() {
             let (found, instead) = (time(&source(written), false), time(&source(instead), true));
             assert!(found.ratio(instead) < 1.011, "{found:?} {instead:?}\n{}", source(written));
             let rewritten = compiled(&source(written), false).plan.rewritten;
-            is_told |= rewritten.iter().any(|rewriting| rewriting.told.contains(word));
+            is_told |= rewritten.iter().any(|rewriting| rewriting.summary.contains(word));
         }
         assert!(is_told, "{written}");
     }
 }
 
-/// What says how its own steps are to be done is left as it is.
+/// Statements that prescribe their own steps are not rewritten.
 #[test]
 fn what_is_said_is_done() {
     for (body, expectation) in [
@@ -173,14 +172,14 @@ fn what_is_said_is_done() {
     }
 }
 
-/// What `docs/planning.md` shows of a program is what the report says.
+/// The example in `docs/planning.md` agrees with the report.
 #[test]
 fn the_example_of_the_docs_is_real() {
     let document = include_str!("../../docs/planning.md");
-    let (_, section) = document.split_once("## Products in another form\n").expect("the heading");
+    let (_, section) = document.split_once("## Rewriting products\n").expect("the heading");
     let blocks: Vec<&str> = section.split("```").collect();
     let (source, line) = (blocks[1].trim_start_matches("shard\n"), blocks[3].trim_start_matches("text\n"));
     let compiled = compiled(source, false);
-    let report = text::plan(&Findings::new(&compiled.plan, &compiled.topology));
+    let report = text::plan(&Findings::new(&compiled.plan, &compiled.topology), None);
     assert!(report.contains(line), "{line}\n{report}");
 }

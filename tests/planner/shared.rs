@@ -1,11 +1,11 @@
-//! Values with several users: no layouts that could be written for them make a cheaper plan than none.
+//! Values with several users: no written layouts are cheaper than free ones.
 
 use itertools::Itertools;
 use shardc::compiler::{self, Options, Overlapping, Resharding};
 use shardc::costs::CostModel;
 use shardc::plan::{self, Plan};
 
-/// The plan of a program, which may be none: a layout that is written may not be reachable, or not legal.
+/// The plan of a program; `None` if a written layout is unreachable or not legal.
 fn planned(source: &str, costs: CostModel) -> Option<Plan> {
     let options = Options { costs, overlap: Overlapping::None, reshard: Resharding::Chains, ..Options::default() };
     let program = compiler::check(source).0?;
@@ -14,7 +14,7 @@ fn planned(source: &str, costs: CostModel) -> Option<Plan> {
     plan::plan_on_whole_axes(&program, costs.as_ref()).ok()
 }
 
-/// All spellings of the layout of an array with these dims, open sums included.
+/// All spellings of layouts of an array with these dims, including open sums.
 fn spellings(dims: &[&str], axes: &str) -> Vec<String> {
     let lists: Vec<String> = (0..=axes.len())
         .flat_map(|count| axes.chars().permutations(count))
@@ -25,7 +25,7 @@ fn spellings(dims: &[&str], axes: &str) -> Vec<String> {
     let once = choices.filter(|choice| choice.iter().flat_map(|list| list.chars()).all_unique());
     let spelled = once.filter_map(|choice| {
         let (open, subscripts) = choice.split_last()?;
-        // The axes of an open sum have no order.
+        // The axes of an open sum are unordered.
         let sorted = open.chars().is_sorted();
         let brackets = dims.iter().zip(subscripts).map(|(dim, list)| format!("{dim}{}", subscript(list))).join(", ");
         let open = if open.is_empty() { String::new() } else { format!("{{U_{open}}}") };
@@ -34,7 +34,7 @@ fn spellings(dims: &[&str], axes: &str) -> Vec<String> {
     spelled.collect()
 }
 
-/// What follows the mesh and the dims; `?` stands where a layout of `M` can be written, `!` where one of `N` can.
+/// The text after the mesh and the dims; `?` marks where a layout of `M` can be written, `!` where one of `N` can.
 const PROGRAMS: &[(&str, &[&[&str]])] = &[
     ("M? = A * B\nC[I_X, L] = M * D\nE[I, K_X] = relu(M)\noutput C, E", &[&["I", "K"]]),
     ("M? = A * B\nC[I, K_X] = M + M\nS = sum_K(M)\noutput C, S", &[&["I", "K"]]),
@@ -84,12 +84,12 @@ fn one_axis() {
 
 #[test]
 fn two_axes() {
-    // One value, in each of some forty layouts.
+    // One value, in each of about forty layouts.
     let programs: Vec<_> = PROGRAMS.iter().filter(|(_, holes)| holes.len() == 1).copied().collect();
     compare("X: 2 ring, Y: 2 ring", "XY", &programs, CostModel::Book);
 }
 
-/// What is simulated has bounds in its place until a plan wants it; the plan is that of all prices known.
+/// Bounds replace simulated prices until a plan uses them; the plan equals the one with all prices known.
 #[test]
 fn one_axis_simulated() {
     compare("X: 4 ring", "X", &PROGRAMS[..2], CostModel::Exact);

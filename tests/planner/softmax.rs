@@ -1,5 +1,5 @@
-//! A softmax over a sharded dim: in parts where that is cheaper, whole where it is not, and never dearer than what could
-//! be written.
+//! A softmax over a sharded dim: split where that is cheaper, otherwise whole, and never more expensive than a
+//! written solution.
 
 use shardc::compiler::{self, Options, Overlapping, Resharding};
 use shardc::plan::Plan;
@@ -7,13 +7,13 @@ use shardc::plan::Plan;
 fn plan(source: &str) -> Plan {
     let (program, found) = compiler::check(source);
     let program = program.unwrap_or_else(|| panic!("{source}{found:?}"));
-    // What is done in pieces may be sent by other methods.
+    // Pipelined steps may use other methods, so overlap is disabled.
     let options = Options { overlap: Overlapping::None, reshard: Resharding::Chains, ..Options::default() };
     let topology = compiler::machine(&program, &options).expect("it has rates");
     compiler::plan(&program, &topology, &options).expect("a plan")
 }
 
-/// Decoding with a cache that is sharded along its length takes a small part of what gathering takes.
+/// Decoding with a cache that is sharded along its length takes a small fraction of the time of gathering it.
 #[test]
 fn decoding_plans_itself_in_parts() {
     let source = |softmax: &str| {
@@ -38,7 +38,7 @@ fn decoding_plans_itself_in_parts() {
     }
 }
 
-/// A loss over a vocabulary that is sharded sends no logits.
+/// A loss over a sharded vocabulary does not send logits.
 #[test]
 fn a_vocabulary_stays_sharded() {
     let plan = plan(
@@ -49,7 +49,7 @@ fn a_vocabulary_stays_sharded() {
     assert!(plan.usage().received.most < 100_000, "{:?}", plan.usage());
 }
 
-/// No layout of what comes before a softmax is cheaper than the plan that leaves it open.
+/// No layout of the softmax's operand is cheaper than the plan with a free one.
 #[test]
 fn no_written_layouts_take_less() {
     for (rows, columns) in [(64, 64), (4096, 4096), (16, 1 << 20)] {

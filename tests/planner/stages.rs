@@ -1,5 +1,5 @@
-//! Every example through every stage; the texts stand in `snapshots/`. A schedule that is read back from its text is
-//! proven the same and takes the same time.
+//! Every example through every stage, compared with `snapshots/`. A schedule that is read back from its text has the
+//! same proof and the same time.
 
 use crate::common::{apart, compile, programs, short_name};
 use shardc::compiler;
@@ -26,7 +26,7 @@ fn every_example_through_every_stage() {
         let source = std::fs::read_to_string(&path).expect("an example");
         let (program, _) = compiler::check(&source);
         snapshot("program", name, &program.unwrap_or_else(|| panic!("{name} is wrong")).to_string());
-        // Pieces make for many operations that say the same.
+        // Pieces would produce many repetitive operations.
         let whole = apart(&source);
         snapshot("schedule", name, &whole.schedule.to_string());
         let compiled = compile(&source);
@@ -42,7 +42,7 @@ fn every_example_through_every_stage() {
         let findings = Findings::new(&compiled.plan, &compiled.topology);
         let report = [
             text::machine(&compiled.topology, false),
-            text::plan(&findings),
+            text::plan(&findings, None),
             run::proof(&compiled.proof, &compiled.topology.mesh),
             text::pieces(&findings),
             text::timing(&findings, &timing),

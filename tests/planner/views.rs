@@ -1,5 +1,5 @@
-//! Axes in parts, `axis R = {Q: 4, P: 4}`: every split of small axes, every collective, on numbers, on links and under
-//! the book's formulas.
+//! Split axes, `axis R = {Q: 4, P: 4}`: every split of small axes and every collective, on numbers, on links and
+//! under the book's formulas.
 #![allow(missing_docs)]
 
 use crate::common::{compile, compile_with, first_collective, programs, small_examples};
@@ -33,7 +33,7 @@ fn statement(kind: &str, axes: &str, k: &str) -> String {
     format!("{input}\n{kind}{subscript}({from}) -> {to}")
 }
 
-/// R has q * p devices; without `view` it is whole.
+/// A program in which R has q * p devices; without `view` it is whole.
 fn program(wiring: &str, [q, p]: [u64; 2], view: bool, size: u64, statement: &str) -> String {
     let n = q * p;
     let view = if view { format!("axis R = {{Q: {q}, P: {p}}}\n") } else { String::new() };
@@ -53,7 +53,7 @@ fn equals_the_dense_result(source: &str, compiled: &Compiled) {
     assert!(numerics.equal && numerics.elements > 0, "{source}");
 }
 
-/// What comes out is right, and takes no less than the bound; with the other part idle, or sharding another dim.
+/// Results are correct and not faster than the bound, with the other part idle or sharding another dim.
 #[test]
 fn every_collective_over_a_part_is_right_and_does_not_beat_its_bound() {
     for wiring in ["ring", "line", "switch"] {
@@ -64,7 +64,7 @@ fn every_collective_over_a_part_is_right_and_does_not_beat_its_bound() {
                     let compiled = compile(&source);
                     equals_the_dense_result(&source, &compiled);
                     let timing = clock::run(&compiled.schedule, &compiled.topology).expect("a time");
-                    // A part of one device has nobody to send to.
+                    // A part of size 1 has no peers to send to.
                     if (axes, split[0]) == ("Q", 1) || (axes, split[1]) == ("P", 1) {
                         assert_eq!(timing.makespan, Time::ZERO, "{source}");
                         continue;
@@ -78,7 +78,7 @@ fn every_collective_over_a_part_is_right_and_does_not_beat_its_bound() {
     }
 }
 
-/// The same with so many bytes that hops do not count.
+/// The same with arrays so large that latency is negligible.
 #[test]
 fn no_large_collective_over_a_part_beats_its_bound() {
     for wiring in ["ring", "line", "switch"] {
@@ -97,7 +97,7 @@ fn no_large_collective_over_a_part_beats_its_bound() {
     }
 }
 
-/// An exchange over parts and another axis puts them down in any order, also where that tears a run apart.
+/// An exchange over parts and another axis may place them in any order, even if that splits a run.
 #[test]
 fn exchanges_put_parts_down_in_any_order() {
     let orders = || ["Q", "P", "X"].into_iter().permutations(3).map(|order| order.concat());
@@ -117,7 +117,7 @@ fn exchanges_put_parts_down_in_any_order() {
     }
 }
 
-/// `R` is `QP`: what a program does with the whole axis it does in the same time as without parts.
+/// `R` equals `QP`: operations over the whole axis take the same time as without parts.
 #[test]
 fn parts_that_are_not_used_cost_nothing() {
     for wiring in ["ring", "line", "switch"] {
@@ -134,7 +134,7 @@ fn parts_that_are_not_used_cost_nothing() {
                         ([timing.makespan, cost].map(seconds), seconds(bound.time()))
                     });
                     assert_eq!(with.0, without.0, "{kind} on a {wiring}, {split:?}, {size}");
-                    // With parts it may be lower than it could be.
+                    // With parts, the bound may be lower than possible.
                     assert!(with.1 <= without.1, "{kind} on a {wiring}, {split:?}, {size}");
                 }
             }
@@ -142,10 +142,11 @@ fn parts_that_are_not_used_cost_nothing() {
     }
 }
 
-/// The bytes over each link, counted by hand: place on the line or ring of R, and whether towards higher places.
+/// Bytes over each link, counted independently. Keys are the position on the line or ring of R, and whether the link
+/// leads upwards.
 type Loads = BTreeMap<(u64, bool), u64>;
 
-/// Takes a message so many links along the ring.
+/// Adds a message that travels this number of links along the ring.
 fn walk(loads: &mut Loads, n: u64, from: u64, links: u64, up: bool, bytes: u64) {
     for step in 0..links {
         let place = if up { (from + step) % n } else { (from + n - step % n) % n };
@@ -153,7 +154,7 @@ fn walk(loads: &mut Loads, n: u64, from: u64, links: u64, up: bool, bytes: u64) 
     }
 }
 
-/// The groups of a part: the places of their members on R.
+/// The groups of a part: the positions of their members on R.
 fn groups([q, p]: [u64; 2], axes: &str) -> Vec<Vec<u64>> {
     match axes {
         "Q" => (0..p).map(|b| (0..q).map(|a| a * p + b).collect()).collect(),
@@ -161,7 +162,7 @@ fn groups([q, p]: [u64; 2], axes: &str) -> Vec<Vec<u64>> {
     }
 }
 
-/// What the clock has counted.
+/// The loads counted by the simulator.
 fn clocked(compiled: &Compiled) -> Loads {
     let (topology, timing) = (&compiled.topology, clock::run(&compiled.schedule, &compiled.topology).expect("a time"));
     let mut loads = Loads::new();
@@ -174,8 +175,8 @@ fn clocked(compiled: &Compiled) -> Loads {
     loads
 }
 
-/// All groups at once on the real links: the fullest link decides, and a major part's messages cross many. A
-/// reduction is the same backwards.
+/// All groups at once on the real links: the busiest link determines the time, and messages of a major part cross
+/// many links. A reduction is the reverse.
 #[test]
 fn gathers_along_a_part_take_the_time_of_their_fullest_link() {
     for (wiring, split) in [Wiring::Ring, Wiring::Line].into_iter().flat_map(|w| splits(6).map(move |s| (w, s))) {
@@ -211,7 +212,7 @@ fn gathers_along_a_part_take_the_time_of_their_fullest_link() {
     }
 }
 
-/// Messages that go straight to their destination, the shorter way round, load the links that lie between.
+/// Direct messages along the shorter direction load the links in between.
 #[test]
 fn exchanges_along_a_part_load_the_links_between() {
     for (wiring, split) in [Wiring::Ring, Wiring::Line].into_iter().flat_map(|w| splits(6).map(move |s| (w, s))) {
@@ -236,7 +237,7 @@ fn exchanges_along_a_part_load_the_links_between() {
     }
 }
 
-/// The book prices a part as a ring of its size, whatever else lies on the axis.
+/// The book's formulas treat a part as a ring of its size, independent of the rest of the axis.
 #[test]
 fn the_book_takes_a_part_for_a_ring_of_its_size() {
     let time = |source: &str| {
@@ -257,7 +258,7 @@ fn the_book_takes_a_part_for_a_ring_of_its_size() {
     }
 }
 
-/// Where the compiler cuts axes that the program does not name parts of, the text of the schedule declares them.
+/// If the compiler splits axes itself, the text of the schedule declares the parts.
 #[test]
 fn schedules_with_axes_that_the_compiler_cut_read_back() {
     let mut cut = 0;
@@ -266,7 +267,7 @@ fn schedules_with_axes_that_the_compiler_cut_read_back() {
     let files = programs("tests/corpus/small").into_iter().chain(small_examples());
     let texts = files.map(|file| std::fs::read_to_string(file).expect("a program"));
     for source in texts.chain([source.to_owned()]) {
-        // Expectations are about plans by time.
+        // Expectations apply to plans by time.
         let source = source.lines().filter(|line| !line.starts_with("expect ")).join("\n");
         let schedule = compile_with(&(source.clone() + "\n"), CostModel::Bytes).schedule;
         cut += usize::from(schedule.mesh.views().next().is_some() && !source.contains("\naxis "));

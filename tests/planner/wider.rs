@@ -1,10 +1,10 @@
-//! Plans that take what the text does not say: no text that says it takes less time.
+//! Plans with layouts and moves that the text does not state: no text that states them is faster.
 
 use itertools::Itertools;
 use shardc::compiler::{self, Options, Overlapping, Resharding};
 use shardc::units::Time;
 
-/// The time of the steps of a program one after the other; none if it is wrong or has no plan.
+/// Sequential time of the steps of a program; `None` if it is wrong or has no plan.
 fn time(source: &str) -> Option<Time> {
     let options = Options { overlap: Overlapping::None, reshard: Resharding::Chains, ..Options::default() };
     let program = compiler::check(source).0?;
@@ -13,12 +13,12 @@ fn time(source: &str) -> Option<Time> {
     Some(plan.totals().time())
 }
 
-/// The least time of some programs.
+/// The minimum time of some programs.
 fn least(sources: impl IntoIterator<Item = String>) -> Time {
     sources.into_iter().filter_map(|source| time(&source)).min().expect("a right program")
 }
 
-/// What is added to an open sum is opened for it, or the sum is closed before: what is cheaper.
+/// For an addition to an open sum, either the other term is opened or the sum is closed before, whichever is cheaper.
 #[test]
 fn what_is_added_to_a_sum_may_be_opened() {
     let mut opened = 0;
@@ -39,7 +39,7 @@ fn what_is_added_to_a_sum_may_be_opened() {
                     let closed = format!("T = x * W\nT -> T[B, F]\ny[B, O] = (T {sum} b) * V");
                     let closed = source("b", sum).replace(&format!("y[B, O] = (x * W {sum} b) * V"), &closed);
                     let closed = time(&closed).expect("a plan");
-                    // Fewer kernels may be worth a nanosecond.
+                    // Fewer kernels may save a nanosecond.
                     assert!(free.ratio(closed) < 1.001, "{}", source("b", sum));
                     opened += usize::from(written == Some(free) && free < closed);
                 }
@@ -49,7 +49,7 @@ fn what_is_added_to_a_sum_may_be_opened() {
     assert!(opened > 4, "{opened}");
 }
 
-/// What a repeat hands on is in the layout that takes least, whatever it comes in.
+/// Carried values use the fastest layout, whatever the layout of the initial value.
 #[test]
 fn what_is_handed_on_has_the_best_layout() {
     let layouts = ["[B, D]", "[B_X, D]", "[B, D_X]", "[B_Y, D]", "[B, D_Y]", "[B_X, D_Y]", "[B_Y, D_X]", "[B_XY, D]"];
@@ -74,7 +74,33 @@ fn what_is_handed_on_has_the_best_layout() {
     assert!(moved > 4, "{moved}");
 }
 
-/// A transposition is done where the blocks are smallest: before the moves, after them, or between.
+/// A sum accumulated by a repeat is reduced over devices once if that is cheaper: an accumulator may start as an open
+/// sum.
+#[test]
+fn accumulators_are_summed_over_devices_when_it_is_cheapest() {
+    let mut once = 0;
+    for (rows, inner, out, count) in
+        itertools::iproduct!([64, 65536], [256, 2048], ["[D, F]", "[D_X, F]", "[D, F]_?"], [1, 2, 8])
+    {
+        let source = |begin: &str, step: &str, end: &str| {
+            format!(
+                "mesh {{X: 4, Y: 2}} on tpu_v5e\ndims {{B: {rows}, D: 512, F: {inner}}}\nZ: f32[D, F]\n{begin}\n\
+                 repeat {count} {{\nx: f32[B_X, D]\ny: f32[B_X, F]\nd = x * y\n{step}\n}}\n{end}\nG{out} = -g\noutput G\n"
+            )
+        };
+        let free = source("g = Z", "g = g + d", "");
+        let least_free = time(&free).expect("a plan");
+        let opened = ["X", "Y", "XY"].map(|axes| source(&format!("g = open_{axes}(Z)"), "g = g + d", ""));
+        let layouts = ["[D, F]", "[D_X, F]", "[D, F_X]", "[D_X, F_Y]", "[D_Y, F]", "[D, F_XY]"];
+        let closed = layouts.map(|layout| source("g = Z", &format!("g{layout} = g + d"), ""));
+        let [opened, closed] = [least(opened), least(closed)];
+        assert!(least_free <= opened && least_free <= closed, "{free}");
+        once += usize::from(least_free == opened && opened < closed);
+    }
+    assert!(once > 4, "{once}");
+}
+
+/// A transposition is done where blocks are smallest: before the moves, after them, or in between.
 #[test]
 fn transpositions_are_done_where_they_are_cheapest() {
     let layouts = ["", "I", "K", "N"];

@@ -1,9 +1,9 @@
-//! The proof against mutants of what the compiler makes: the schedule of every small example, and every method of
-//! every collective. Whatever changes the numbers must be refused.
+//! Tests the proof with mutants of compiled schedules: every small example, and every method of every collective.
+//! Every mutant with different results must be refused.
 //!
-//! The dims of the examples are shortened, so that a naive interpreter in i64 can run thousands of mutants; what is
-//! moved stays the same, which is checked. Where an example has very many mutants every so-many-th is taken, with the
-//! strides printed; `SHARDC_TESTS=full` takes them all.
+//! The dims of the examples are shortened, so that a naive interpreter in i64 can run thousands of mutants; it is
+//! checked that the communication stays the same. For examples with very many mutants, a sample with a printed stride
+//! is tested; `SHARDC_TESTS=full` tests all.
 #![allow(clippy::print_stdout, missing_docs)]
 
 use crate::common::collectives::{KINDS, WIRINGS};
@@ -25,7 +25,7 @@ use shardc::sim::proof::{Flaw, prove};
 use std::borrow::Cow;
 use std::fmt;
 
-/// Mutants of one example, unless all are asked for.
+/// Maximum number of mutants per example, unless all are requested.
 const MOST_MUTANTS: usize = 500;
 
 /// Shorter dims for some examples; the others are small.
@@ -50,13 +50,13 @@ const SIZES: [(&str, &str); 18] = [
     ("book/", "I: 8, J: 16, K: 8"),
 ];
 
-/// What came of some mutants.
+/// Results of some mutants.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
     all: usize,
     malformed: usize,
     refused: usize,
-    /// Refused, although the numbers come out.
+    /// Refused, although the results are correct.
     alarms: usize,
     proven: usize,
 }
@@ -78,10 +78,10 @@ impl fmt::Display for Counts {
     }
 }
 
-/// Judges every `stride`-th mutant of a schedule.
+/// Tests every `stride`-th mutant of a schedule.
 ///
 /// # Panics
-/// If a mutant is proven and computes something else.
+/// If a mutant is proven but computes something else.
 fn judge(name: &str, schedule: &Schedule, most: usize) -> Counts {
     let references: Vec<Reference> = (0..3).map(|seed| Reference::new(schedule, seed)).collect();
     assert!(references.iter().all(|reference| reference.is_met_by(schedule)), "{name}: the schedule itself is wrong");
@@ -141,7 +141,7 @@ fn no_mutant_of_an_example_is_proven_and_wrong() {
     assert!(total.alarms * 50 <= total.refused, "{} of {} refusals are false alarms", total.alarms, total.refused);
 }
 
-/// One collective over two axes at once, its axis orders of unequal weights.
+/// One collective over two axes at once, whose axis orders have unequal weights.
 fn multiport(kind: CollectiveKind, mesh: Mesh, method: Method, chunks: u64) -> Schedule {
     let stages: Vec<Stage> = mesh.axis_ids().map(|axis| Stage { axes: axis.into(), dim: 0, method }).collect();
     let axis_orders = vec![AxisOrder { order: vec![0, 1], weight: 1 }, AxisOrder { order: vec![1, 0], weight: 2 }];
@@ -220,7 +220,7 @@ fn no_mutant_of_a_method_is_proven_and_wrong() {
     for (kind, n) in KINDS.into_iter().flat_map(|kind| (2..=5).map(move |n| (kind, n))) {
         for wiring in WIRINGS {
             for method in methods::candidates(kind, wiring, u64::from(n)) {
-                // Two devices on a ring are wired as a line, which has its turn.
+                // A ring of two devices is wired as a line, which is tested separately.
                 if n == 2 && wiring == Wiring::Ring {
                     continue;
                 }
@@ -235,7 +235,7 @@ fn no_mutant_of_a_method_is_proven_and_wrong() {
     assert!(total.alarms * 50 <= total.refused, "{} of {} refusals are false alarms", total.alarms, total.refused);
 }
 
-/// Gathers that borrow an idle axis, and broadcasts and sums along packed trees.
+/// Gathers that use an idle axis, and broadcasts and sums along packed trees.
 #[test]
 fn no_mutant_on_borrowed_links_or_packed_trees_is_proven_and_wrong() {
     let mut total = Counts::default();
@@ -262,8 +262,8 @@ fn no_mutant_on_borrowed_links_or_packed_trees_is_proven_and_wrong() {
     assert!(total.alarms * 50 <= total.refused, "{} of {} refusals are false alarms", total.alarms, total.refused);
 }
 
-/// Programs of which runs are done in pieces: gathers and scatters around products, along dims that are kept and that
-/// are contracted, both at once, exchanges, and a line, on which no device stands for another.
+/// Programs with pipelined runs: gathers and scatters around products, along kept and contracted dims, both at once,
+/// exchanges, and a line, which is not symmetric.
 const IN_PIECES: [&str; 5] = [
     "mesh {X: 3 ring}\ndims {B: 12, D: 2, F: 3}\nx: i64[B_X, D]\nV: i64[D, F_X]\nW: i64[F_X, D]\nh = x * V\ny[B_X, D] = h * W",
     "mesh {X: 2 line}\ndims {I: 8, J: 8, K: 4}\nA: i64[I, J_X]\nB: i64[J_X, K]\nC[I, K] = A * B",
@@ -282,7 +282,7 @@ fn no_mutant_of_steps_in_pieces_is_proven_and_wrong() {
         let all: Vec<Run> = runs(&compiled.plan).iter().flat_map(|run| run.windows(&compiled.plan)).collect();
         let cut = all.iter().filter_map(|run| Some((run, run.in_pieces(&compiled.plan, 2, &tuner)?)));
         for (at, (run, pipeline)) in cut.enumerate() {
-            // With one more that cuts another dim of it, if there is one.
+            // With a second run that splits another dim, if there is one.
             let fits = |other: &&Run| other.fits(std::slice::from_ref(&pipeline)) && other != &run;
             let second = all.iter().filter(fits).find_map(|other| other.in_pieces(&compiled.plan, 2, &tuner));
             let pipelines = [pipeline.clone()].into_iter().chain(second).collect();

@@ -1,4 +1,4 @@
-//! The proof against mutants of schedules and a naive interpreter.
+//! Tests the proof with mutants of schedules and a naive interpreter.
 
 #[path = "../common/mod.rs"]
 mod common;

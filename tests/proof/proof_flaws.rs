@@ -1,4 +1,4 @@
-//! One wrong schedule for each kind of flaw, and right ones that are easily taken for wrong.
+//! One wrong schedule for each kind of flaw, and correct ones that resemble wrong ones.
 #![allow(missing_docs)]
 
 use crate::common::schedules::{Builder, X, axis, einsum, sharding};
@@ -28,7 +28,7 @@ fn all_reduce(b: &mut Builder, value: OpId, operator: Operator) -> OpId {
     b.op(OpKind::Add { operator }, &extents, &pieces)
 }
 
-/// An input open over X with this operator, combined with that one.
+/// An input that is open over X with operator `needed`, combined with operator `used`.
 fn reduced(needed: Operator, used: Operator) -> Schedule {
     let mut b = Builder::new(&[("X", 3)]);
     let a = b.array("A", &[N], Dense::INPUT);
@@ -51,11 +51,11 @@ fn operators_must_agree() {
     let verdict = flaw(&reduced(Operator::Max, Operator::Sum));
     assert_eq!(
         verdict,
-        "proof-wrong-operator: %3 on d0 (X 0): pieces of A[N 0..4] are combined with sum, and must be with max"
+        "proof-wrong-operator: %3 on d0 (X 0): partial results of A[N 0..4] are combined with sum, expected max"
     );
 }
 
-/// A function of an open input, then an all-reduce.
+/// A function of an open input, followed by an AllReduce.
 fn function_of_open(function: Function) -> Schedule {
     let mut b = Builder::new(&[("X", 2)]);
     let a = b.array("A", &[N], Dense::INPUT);
@@ -73,11 +73,11 @@ fn only_linear_functions_pass_an_open_sum() {
     assert_eq!(flaw(&function_of_open(Function::Identity)), "proven");
     assert_eq!(
         flaw(&function_of_open(Function::Unary(Unary::Relu))),
-        "proof-open-operand: %1 on d0 (X 0): relu of A[N 0..4], whose sum is open: axis X 1..2 is missing"
+        "proof-open-operand: %1 on d0 (X 0): relu of A[N 0..4] before its sum is complete: axis X 1..2 is missing"
     );
 }
 
-/// `A * B` or `A + B` with A open over X, and B open too or closed.
+/// `A * B` or `A + B` with A open over X, and B open or closed.
 fn two_operands(square: bool, product: bool, b_is_open: bool) -> Schedule {
     let mut b = Builder::new(&[("X", 2)]);
     let a = b.array("A", &[N], Dense::INPUT);
@@ -109,7 +109,7 @@ fn open_sums_meet_each_other() {
     assert_eq!(code(false, true, false).as_deref(), Some("proven"));
     assert_eq!(code(true, true, true).as_deref(), Some("proof-missing-contribution"));
     assert_eq!(code(false, true, true).as_deref(), Some("proof-missing-contribution"));
-    // A closed bias would be added once for each device.
+    // A closed bias would be added once per device.
     assert_eq!(code(false, false, false).as_deref(), Some("proof-counted-twice"));
 }
 
@@ -121,19 +121,19 @@ fn flaws_name_the_first_wrong_slot() {
     b.output(value, a, sharding(&[&[1], &[]], &[]));
     assert_eq!(
         flaw(&b.schedule),
-        "proof-wrong-place: %0 on d1 (X 0, Y 1): A[I 0..2, J 0..6] stands where A[I 2..4, J 0..6] belongs"
+        "proof-wrong-place: %0 on d1 (X 0, Y 1): expected A[I 2..4, J 0..6], found A[I 0..2, J 0..6]"
     );
     b.schedule.outputs.clear();
     let moved = b.shift(value, X, 1, false);
     b.output(moved, a, sharding(&[&[X], &[]], &[]));
     assert_eq!(
         flaw(&b.schedule),
-        "proof-wrong-place: %1 on d0 (X 0, Y 0): A[I 2..4, J 0..6] stands where A[I 0..2, J 0..6] belongs"
+        "proof-wrong-place: %1 on d0 (X 0, Y 0): expected A[I 0..2, J 0..6], found A[I 2..4, J 0..6]"
     );
     b.schedule.outputs.clear();
     let whole = b.assemble(&[value, moved], 0, 2, vec![CoordMap::shifted(axis(X), 0), CoordMap::shifted(axis(X), 1)]);
     b.output(whole, a, sharding(&[&[], &[]], &[]));
-    assert_eq!(flaw(&b.schedule), "proof-unfilled: %2 on d2 (X 1, Y 0): nothing fills the block at [0..1, 0..2, 0..6]");
+    assert_eq!(flaw(&b.schedule), "proof-unfilled: %2 on d2 (X 1, Y 0): the block has a gap at [0..1, 0..2, 0..6]");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The proof against a naive interpreter: right schedules are proven, and no broken one is.
+//! Compares the proof with a naive interpreter: correct schedules are proven, and no wrong one is.
 #![allow(clippy::print_stdout, missing_docs)]
 
 use crate::common::{mutants::mutants, numeric::computes, schedules};

@@ -1,5 +1,5 @@
-//! One device stands for all exactly where that changes nothing: collapsed and uncollapsed, the proof and the clock
-//! say the same of all examples, of all methods, of tori, and of their mutants.
+//! Symmetry changes no result: with and without collapsing, the proof and the simulator agree on all examples, all
+//! methods, tori, and their mutants.
 #![allow(clippy::print_stdout, missing_docs)]
 
 use crate::common::mutants::mutants;
@@ -19,7 +19,7 @@ use shardc::topology::{Hardware, Topology};
 const KINDS: [CollectiveKind; 4] =
     [CollectiveKind::AllGather, CollectiveKind::ReduceScatter, CollectiveKind::AllReduce, CollectiveKind::AllToAll];
 
-/// The proof, after a look that it says the same uncollapsed.
+/// The proof, checked to be the same without collapsing.
 fn proven(name: &str, schedule: &Schedule) -> Proof {
     let proof = prove(schedule).unwrap_or_else(|flaw| panic!("{name}: {flaw}"));
     let all = prove_uncollapsed(schedule).unwrap_or_else(|flaw| panic!("{name}, all devices: {flaw}"));
@@ -27,7 +27,7 @@ fn proven(name: &str, schedule: &Schedule) -> Proof {
     proof
 }
 
-/// Both say the same of a mutant, in the same words; whether it is refused.
+/// Asserts that both give the same result for a mutant, with the same message. Returns whether it is refused.
 fn agree(name: &str, schedule: &Schedule) -> bool {
     let [one, all] = [prove(schedule), prove_uncollapsed(schedule)].map(|proof| proof.map(|proof| proof.devices));
     assert_eq!(one, all, "{name}");
@@ -40,7 +40,7 @@ fn ring_of_rings(sizes: &[u32]) -> Mesh {
     Mesh::new(axes.collect()).expect("a small mesh")
 }
 
-/// All axes at once, in axis_orders that turn the order.
+/// All axes at once, with rotated axis orders.
 fn multiport(kind: CollectiveKind, sizes: &[u32], extents: [u64; 2], chunks: u64) -> Schedule {
     let count = sizes.len();
     let method = if kind == CollectiveKind::AllToAll { Method::DirectHalves } else { Method::BalancedMeetInMiddleRing };
@@ -97,7 +97,7 @@ fn all_examples() {
     assert!(some * 2 > all, "{some} of {all} collapse");
 }
 
-/// Whatever is shifted round a ring is followed on one device, but for the rounds of distance doubling.
+/// Rotations around a ring are followed on one device, except for distance doubling.
 #[test]
 fn all_methods_on_one_axis() {
     let kinds = [&KINDS[..], &[CollectiveKind::Broadcast]].concat();
@@ -121,7 +121,7 @@ fn all_methods_on_one_axis() {
                         | Method::BidirectionalRingPair
                         | Method::MeetInMiddleRing
                         | Method::BalancedMeetInMiddleRing => n > 2,
-                        // Whole values are added in the order of the ranks, which turns with nobody.
+                        // Whole values are added in rank order, which is not symmetric.
                         Method::Broadcast => kind != CollectiveKind::AllReduce,
                         Method::OneHop
                         | Method::FuriosaRotation
@@ -149,7 +149,7 @@ fn all_methods_on_one_axis() {
                         | Method::ScatterGather
                         | Method::Multiport => false,
                     };
-                    // One device is not like the others where it gives to them.
+                    // A device that sends to the others is not symmetric to them.
                     let turns = turns && kind != CollectiveKind::Broadcast;
                     assert!(!turns || proof.followed == 1, "{name} is followed on {} devices", proof.followed);
                 }
@@ -186,7 +186,7 @@ fn mutants_are_refused_alike() {
             refused += usize::from(agree(&format!("{name}, {change}"), &mutant));
         }
     };
-    // Every so many, but in a full run.
+    // Tests a sample, or all in a full run.
     let every = |step| if sets::are_full() { 1 } else { step };
     for (name, schedule) in crate::common::schedules::all() {
         look(name, &schedule, every(2));

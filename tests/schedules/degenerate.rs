@@ -1,4 +1,4 @@
-//! Collectives where little is left of them: axes of one and of two, sizes that do not divide, one element, and none.
+//! Degenerate collectives: axes of size 1 and 2, sizes that do not divide, one element, and none.
 #![allow(missing_docs)]
 
 use crate::common::{compile, compile_lowered, errors, first_collective, programs, small_examples, step_methods};
@@ -10,7 +10,7 @@ use shardc::report::step_bound;
 use shardc::schedule::methods;
 use shardc::sim::{clock, proof, values};
 
-/// A collective by hand: the declaration of its operand, and the statement.
+/// A handwritten collective: the declaration of its operand, and the statement.
 const COLLECTIVES: [(&str, &str); 5] = [
     ("A: i8[I_X, J]", "AllGather_X(A[I_X, J]) -> B[I, J]"),
     ("A: i8[I, J]{U_X}", "ReduceScatter_{X,I}(A[I, J]{U_X}) -> B[I_X, J]"),
@@ -39,7 +39,7 @@ fn little_is_left_and_right() {
     }
 }
 
-/// Axes of one device between others, over several axes at once: they change nothing.
+/// Axes of size 1 between others, in collectives over several axes, have no effect.
 #[test]
 fn axes_of_one_device_change_nothing() {
     let meshes = [
@@ -76,8 +76,8 @@ fn axes_of_one_device_change_nothing() {
     }
 }
 
-/// Where the devices of a group divide no dim, the most of a sum that they divide is scattered: no more than a twentieth is
-/// lost, and what is asked for is done.
+/// If a group divides no dim, the largest divisible part of a sum is scattered: this loses at most a twentieth, and
+/// requested methods are used.
 #[test]
 fn sums_that_do_not_divide_are_near_their_bound() {
     let meshes = ["X: 3 ring", "X: 7 ring", "X: 16 ring", "X: 9 switch", "X: 3 ring, Y: 5 ring"];
@@ -109,7 +109,8 @@ fn nothing_is_refused() {
     assert!(!errors(&program("X: 0", [4, 4], COLLECTIVES[0])).is_empty());
 }
 
-/// Scalars have no dim that could be cut: every collective of a sum and of a root, by every method, in order or not.
+/// Scalars have no dim to split: every collective of a sum and of a root, with every method, with and without bitwise
+/// equality.
 #[test]
 fn scalars_have_no_dim() {
     let meshes = ["1", "2 ring", "3 ring", "4 ring", "5 line", "6 line", "3 switch", "7 switch", "8 switch"];
@@ -139,7 +140,7 @@ fn scalars_have_no_dim() {
             is_right(&source(mesh, &using), bitwise);
         }
     }
-    // Several axes at once, products without a dim, and links that are degraded.
+    // Several axes at once, products without a dim, and degraded links.
     let several = [
         "mesh {X: 2 x 3} on h100\ndims {I: 6}\nA: bf16[I_X]\nB: bf16[I_X]\nA * B -> C[]\n",
         "mesh {X: 3 ring, Y: 5 line} on tpu_v5p\nA: f32[]{U_XY}\nB[] = A\n",
@@ -164,7 +165,7 @@ fn is_right(source: &str, bitwise: bool) {
     assert!(values::compare(&schedule, &inputs, &dense, &run).expect("comparable").within, "{source}");
 }
 
-/// Any axis of any program may have one device: it still has a plan, and that is right.
+/// Any axis of any program may have size 1: there is a plan, and it is correct.
 #[test]
 fn any_axis_may_have_one_device() {
     let files = programs("tests/corpus/small").into_iter().chain(small_examples());
@@ -180,7 +181,7 @@ fn any_axis_may_have_one_device() {
         for axis in inside.split(',') {
             let name = axis.split_once(':').expect("a size").0;
             let smaller = mesh.replacen(axis, &format!("{name}: 1"), 1);
-            // What is expected of the plan is that of the larger mesh.
+            // Expectations apply to the larger mesh.
             let kept = |line: &&str| !["expect ", "limit "].iter().any(|word| line.starts_with(word));
             let source = source.replacen(mesh, &smaller, 1).lines().filter(kept).join("\n");
             let source = without_methods(&source);
@@ -191,16 +192,16 @@ fn any_axis_may_have_one_device() {
     assert!(tried > 100, "{tried}");
 }
 
-/// The program without `using`: with one device there is nothing to send by a method.
+/// The program without `using`: with one device no method applies.
 fn without_methods(source: &str) -> String {
     source.lines().map(|line| line.split_once(" using ").map_or(line, |(line, _)| line)).join("\n")
 }
 
-/// Layouts may name axes of one device wherever they are legal; they cost nothing, and come out as they are written.
+/// Layouts may name axes of size 1 wherever they are legal; these cost nothing and are preserved.
 #[test]
 fn axes_of_one_device_are_labels() {
     let mesh = "mesh {D: 1, X: 4 ring, E: 1} on tpu_v5p\ndims {I: 64, J: 32, K: 16}\n";
-    // The declarations and statements, the layout of the last value, and what is sent.
+    // Declarations and statements, the layout of the last value, and the communication.
     let cases = [
         ("A: f32[I, J]\nB[I_D, J] = A", "[I_D, J]", ""),
         ("A: f32[I_D, J]\nB[I, J] = A", "[I_D, J]", ""),
@@ -229,8 +230,8 @@ fn axes_of_one_device_are_labels() {
     }
 }
 
-/// To close a sum of squares over one device takes a root, so such an axis is one of the layouts; then other sums may be
-/// open over it as well.
+/// Closing a sum of squares over one device takes a root, so such an axis is part of the layouts; other sums may then
+/// be open over it as well.
 #[test]
 fn sums_stay_open_over_one_device_beside_squares() {
     for body in [

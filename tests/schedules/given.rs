@@ -1,7 +1,7 @@
-//! Schedules that are given as text or as a document: what is proven of them, where they are wrong, what they take.
+//! Schedules given as text or JSON: their proofs, errors and times.
 //!
-//! What `docs/schedules.md` shows is made here: `INSTA_UPDATE=always cargo test --test schedules given` writes it into
-//! the page.
+//! The outputs in `docs/schedules.md` are generated here: `INSTA_UPDATE=always cargo test --test schedules given`
+//! writes them into the page.
 
 use crate::common::process::{self, fed, text};
 use crate::common::{compile, files_of};
@@ -24,7 +24,7 @@ fn example(name: &str) -> String {
     std::fs::read_to_string(root().join("examples/schedules").join(name)).expect("an example")
 }
 
-/// All that is found in a schedule.
+/// The schedule, or its diagnostics.
 fn found(source: &str) -> Result<(Schedule, Topology), Diagnostics> {
     let written = from_text(source).map_err(|unread| match unread {
         Unread::Text(found) | Unread::Malformed(found) => found,
@@ -39,7 +39,7 @@ fn right(source: &str) -> (Schedule, Topology) {
     found(source).unwrap_or_else(|found| panic!("{found:?}\n{source}"))
 }
 
-/// The code, the line and the message of the one thing that is wrong.
+/// The code, line and message of the only error.
 fn wrong(source: &str) -> String {
     let found = found(source).err().unwrap_or_else(|| panic!("this is right:\n{source}"));
     let index = LineIndex::new(source);
@@ -54,8 +54,8 @@ fn shardc(arguments: &[&str], input: &str) -> Output {
     fed(&mut process::shardc(root(), arguments), input)
 }
 
-/// Those that are called wrong are; the others are proven, take a time, compute the dense result, and read the same
-/// in all their forms.
+/// Schedules named as wrong are refused; the others are proven, timed, compute the dense result, and are read back
+/// unchanged in all formats.
 #[test]
 fn schedules_written_by_hand() {
     let examples = files_of("examples/schedules", "schedule");
@@ -85,7 +85,7 @@ fn schedules_written_by_hand() {
     }
 }
 
-/// G29: the vectors are those of the description.
+/// G29: the vectors equal those of the description.
 #[test]
 fn g29_as_it_is_described() {
     let (schedule, _) = right(&example("furiosa_reduce_scatter.schedule"));
@@ -105,7 +105,7 @@ fn g29_as_it_is_described() {
     assert_eq!(shuffles(&schedule), shuffles(&by_method.schedule));
 }
 
-/// G34: the bytes of one port, and 5 pieces more; within 1 % of 6 hops of 1 us and the bytes.
+/// G34: the bytes of one port plus 5 pieces; within 1 % of 6 hops of 1 us plus the bytes.
 #[test]
 fn g34_from_corner_to_corner() {
     let (schedule, topology) = right(&example("point_to_point.schedule"));
@@ -143,33 +143,33 @@ fn flaws_are_told_in_the_names_of_the_text() {
         .collect();
     insta::assert_snapshot!(report.join("\n"), @r"
     %two at [(1,2,3,0)
-      10:1 proof-filled-twice: %all on d0 (X 0): operands 2 and 3 both fill the block at [1..2, 0..16, 0..512]
+      10:1 proof-filled-twice: %all on d0 (X 0): operands 2 and 3 overlap at [1..2, 0..16, 0..512]
     via X+2 %own
       7:1 schedule-malformed: `%one` is malformed: 2 hops do not lead to the sources of the shuffle
     via Y+1 %own
       7:30 schedule-word: `Y` is not an axis of the mesh
     %one = input
-      7:1 schedule-twice: `%one` is made twice
-      11:5 schedule-word: `%own` is not a value that is made before
+      7:1 schedule-twice: `%one` is defined twice
+      11:5 schedule-word: `%own` is not a value defined above
     A[I, K]
       17:16 schedule-dims: the dims of `A` are `[I, J]`
     output %everything = A[I, J]
-      17:8 schedule-word: `%everything` is not a value that is made before
+      17:8 schedule-word: `%everything` is not a value defined above
     %one : bf16[16, 51]
-      8:1 schedule-malformed: `%two` is malformed: extents [16, 51] where [16, 512] follow from the operands
+      8:1 schedule-malformed: `%two` is malformed: expected extents [16, 512] from the operands, found [16, 51]
     shuffle (3,0,1,2 via X+1 %two
       9:27 schedule-syntax: unexpected `via`
     mesh {X: 0}
       3:1 schedule-mesh: the mesh is empty or too large: at most 15 axes and 1048576 devices
 
-      4:1 schedule-syntax: a schedule begins with its mesh
+      4:1 schedule-syntax: a schedule must begin with its mesh
     array A: bf17
       4:10 schedule-word: `bf17` is not an element type such as `bf16`
     ");
 }
 
-/// Texts with one to three changes: what is still read is proven or refused, and what is proven takes a time and computes
-/// the dense result; nothing panics.
+/// Texts with one to three changes: those that can be read are proven or refused, and proven ones can be timed and
+/// compute the dense result; nothing panics.
 #[test]
 fn damaged_schedules_never_panic() {
     let words = "0 1 2 3 4 7 16 64 -1 - ( ) [ ] , : % %0 %own %one %two X Y XY {X,Y} I J A via over of dim at + input slice \
@@ -185,7 +185,7 @@ fn damaged_schedules_never_panic() {
     for _ in 0..5000 {
         let mut text = seeds[random.usize(..seeds.len())].clone();
         for _ in 0..random.usize(1..=3) {
-            // A word for a word, most often, so that much can still be read.
+            // Usually a word is replaced by another one, so that many texts can still be read.
             let starts: Vec<usize> = text.match_indices([' ', ',', '(', '[']).map(|(at, _)| at + 1).collect();
             let at = starts[random.usize(..starts.len())];
             let length = text[at..].find([' ', ',', ')', ']', '\n']).unwrap_or(0);
@@ -224,7 +224,7 @@ fn the_command_ends_by_what_is_wrong() {
         ("unreadable", ring.replace("via", "over"), 2, "is not a schedule"),
         ("a program", "mesh {X: 2}\ndims {I: 4}\nA: bf16[I_X]\n".to_owned(), 2, "is not a schedule"),
         ("half a document", "{\"schema\": ".to_owned(), 2, "<stdin>:1:10"),
-        ("nothing", String::new(), 2, "a schedule begins with its mesh"),
+        ("nothing", String::new(), 2, "a schedule must begin with its mesh"),
     ] {
         let output = shardc(&["prove", "-"], &input);
         assert_eq!(output.status.code(), Some(code), "{what}: {}", text(&output.stderr));
@@ -232,10 +232,10 @@ fn the_command_ends_by_what_is_wrong() {
     }
     let strict = shardc(&["time", "-", "--strict"], &ring);
     assert_eq!(strict.status.code(), Some(2));
-    assert!(text(&strict.stderr).contains("`--strict` is for programs"));
+    assert!(text(&strict.stderr).contains("`--strict` applies to programs"));
 }
 
-/// Text and document of a schedule that the compiler makes, given back to the command.
+/// Text and JSON of a compiled schedule are accepted by the command.
 #[test]
 fn what_is_compiled_can_be_given_back() {
     let file = "examples/book/case3.shard";
@@ -261,7 +261,7 @@ fn what_is_compiled_can_be_given_back() {
     assert_eq!(document(&plain, "time")["time"]["makespan_s"], program["time"]["makespan_s"]);
 }
 
-/// Every schedule of the page is right, and the report that it shows is the one that is made.
+/// Every schedule of the page is correct, and the printed report is real.
 #[test]
 fn the_page_is_true() {
     let path = root().join("docs/schedules.md");

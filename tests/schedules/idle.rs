@@ -1,4 +1,4 @@
-//! Gathers that borrow the links of an axis that holds copies: proven, right on numbers, and at the bound.
+//! Gathers that use the links of a replicated axis: proven, correct on numbers, and at the bound.
 #![allow(missing_docs)]
 
 use crate::common::{compile_with, first_collective, step_methods};
@@ -23,7 +23,7 @@ fn program(mesh: &str, [rows, columns]: [u64; 2]) -> Compiled {
     compile_with(&format!("mesh {{{mesh}}} on tpu_v5p\ndims {{I: {rows}, J: {columns}}}\n{gather}\n"), CostModel::Book)
 }
 
-/// Axes of every wiring and length, and sizes that divide by nothing.
+/// Axes of every wiring and length, and sizes without common divisors.
 #[test]
 fn borrowed_gathers_are_right() {
     let wirings = ["ring", "line", "switch"];
@@ -42,7 +42,7 @@ fn borrowed_gathers_are_right() {
     }
 }
 
-/// A device takes in what it lacks over the links of both axes: half the time of the gather along one ring.
+/// A device receives what it lacks over the links of both axes, in half the time of a gather along one ring.
 #[test]
 fn borrowed_gathers_reach_the_bound() {
     let meshes = [
@@ -59,7 +59,7 @@ fn borrowed_gathers_reach_the_bound() {
         let bound = step_bound(&compiled.plan, step, &compiled.topology).bound;
         let timing = clock::run(&compiled.schedule, &compiled.topology).expect("a time");
         assert!(timing.makespan >= bound.time(), "{mesh} beats its bound");
-        // Of two idle axes one is borrowed.
+        // Only one of two idle axes is used.
         let most = if mesh.contains('Z') { 1.26 } else { 1.05 };
         assert!(timing.makespan.ratio(bound.time()) < most, "{mesh}: {}", timing.makespan.ratio(bound.time()));
         let times = step_method_times(&compiled.plan, step, &compiled.topology, Lowering::default()).expect("small");
@@ -68,7 +68,7 @@ fn borrowed_gathers_reach_the_bound() {
     }
 }
 
-/// One chunk on even rings, half of what comes in along each: ⌊X/2⌋ + ⌊Y/2⌋ hops, and the stages one after the other.
+/// One chunk on even rings, half of the data along each axis: ⌊X/2⌋ + ⌊Y/2⌋ hops, with the stages one after the other.
 #[test]
 fn one_chunk_takes_its_closed_form() {
     for (x, y) in iproduct!([4u32, 6, 8], [4u32, 6, 8]) {
@@ -83,17 +83,18 @@ fn one_chunk_takes_its_closed_form() {
         let [n, m] = [u64::from(x), u64::from(y)];
         let links = topology.axes[0];
         let bytes = |bytes: u64| topology.scale.at_rate(u128::from(bytes), links.one_way);
-        // The part that is cut over Y: of it all but one piece in Y comes along Y.
+        // Of the part that is split over Y, all but one of Y pieces arrive along Y.
         let piece = extents[1] / (2 * (m - 1));
         let along_y = bytes((n - 1) * piece * (m - 1) / 2);
         let expected: Time = links.hop_latency * (n / 2 + m / 2) + bytes((n - 1) * piece / 2) + along_y;
         assert_eq!(timing.makespan, expected, "{x}x{y}");
-        // The links of both axes carry the same.
+        // The links of both axes carry the same load.
         assert!(timing.links.iter().all(|link| link.busy == along_y), "{x}x{y}");
     }
 }
 
-/// Unasked it is not taken, though it is known to be faster: a gather over one axis takes what it takes along that axis.
+/// It is used on request only, although it is known to be faster: by default, a gather over one axis uses that axis
+/// only.
 #[test]
 fn idle_axes_are_borrowed_on_request() {
     let source = "mesh {X: 4 ring, Y: 4 ring} on tpu_v5p\ndims {I: 960, J: 1048576}\nA: i32[I_X, J]\nAllGather_X(A[I_X, J]) -> B[I, J]\n";
@@ -106,17 +107,17 @@ fn idle_axes_are_borrowed_on_request() {
     assert!(first.name == "idle_axis" && first.time < times.chosen.time, "{times:?}");
     let findings = Findings::new(&compiled.plan, &compiled.topology).with_methods(Lowering::default());
     let text = text::methods(&findings);
-    assert!(text.contains("idle_axis (only if asked for)"), "{text}");
+    assert!(text.contains("idle_axis (only with `using`)"), "{text}");
 }
 
-/// Without an axis that holds copies there is nothing to borrow.
+/// It requires a replicated axis.
 #[test]
 fn an_idle_axis_is_needed() {
     let refused = |head: &str, input: &str, line: &str| {
         let source = format!("{head}\ndims {{I: 64, J: 64}}\nA: i8{input}\n{line} using idle_axis\n");
         let program = compiler::check(&source).0.expect("right");
         let found = compiler::compile(&program, &Options::default()).expect_err("refused");
-        format!("{found:?}").contains("method-not-applicable") || format!("{found:?}").contains("is no method")
+        format!("{found:?}").contains("method-not-applicable") || format!("{found:?}").contains("does not support")
     };
     let two = "mesh {X: 4 ring, Y: 4 ring} on tpu_v5p";
     assert!(refused("mesh {X: 4 ring} on tpu_v5p", "[I_X, J]", "AllGather_X(A[I_X, J]) -> B[I, J]"));
@@ -129,7 +130,7 @@ fn borrowed((along, idle): (Method, Method), share: (u64, u64), chunks: u64) -> 
     Borrowed { run: (x, along), idle: (y, idle), share, chunks }
 }
 
-/// Rows over X, copies along Y; gathered.
+/// A gather of rows sharded over X and replicated along Y.
 fn gather(mesh: &Mesh, extents: [u64; 2], dtype: DType, way: &Borrowed) -> Schedule {
     let mut schedule = Schedule::new(mesh.clone());
     schedule.arrays.push(Array {

@@ -1,4 +1,4 @@
-//! Every method on many axes is proven, and right on numbers.
+//! Every method on several axes is proven, and correct on numbers.
 
 use crate::common::collectives::schedules;
 use crate::common::compile;
@@ -29,7 +29,7 @@ fn every_method_is_proven_on_two_to_seventeen_devices_and_more() {
     assert!(proven > 1000, "{proven}");
 }
 
-/// Trees that share no link: the busiest link has its part of the value and no more.
+/// Trees without common links: the busiest link carries its part of the value and no more.
 #[test]
 fn broadcasts_over_several_axes_use_all_links_of_the_first_device() {
     let wirings = [Wiring::Ring, Wiring::Line];
@@ -63,7 +63,7 @@ fn broadcasts_over_several_axes_use_all_links_of_the_first_device() {
                 let topology = Topology::new(mesh.clone(), hardware).expect("a common tick");
                 let timing = clock::run(&schedule, &topology).expect("a time");
                 let fullest = timing.links.iter().map(|link| link.bytes.0).max().unwrap_or_default();
-                // Parts have whole chunks.
+                // Parts consist of whole chunks.
                 let row = 6 * 8;
                 assert!(fullest <= (60 * row / links).next_multiple_of(row * chunks), "{name}: {fullest} bytes");
             }
@@ -71,8 +71,8 @@ fn broadcasts_over_several_axes_use_all_links_of_the_first_device() {
     }
 }
 
-/// Over nodes of devices on a switch as well: every device of the first node takes a part to the others, and the ports
-/// between nodes carry that part and no more.
+/// Also for nodes of devices on a switch: every device of the first node sends a part to the other nodes, and the
+/// ports between nodes carry only that part.
 #[test]
 fn broadcasts_over_nodes_use_all_ports_between_them() {
     let axis = |name: &str, size: u32, over: Option<&str>| Axis {
@@ -130,8 +130,8 @@ fn broadcasts_over_several_axes_scatter_and_gather() {
     }
 }
 
-/// Large arrays on a torus: what the first device sends, and what each takes in, once over all links; about twice the
-/// bound.
+/// Large arrays on a torus: the first device sends the array once, and each device receives it once, over all links;
+/// this takes about twice the bound.
 #[test]
 fn scattered_broadcasts_take_about_twice_the_bound() {
     for sizes in [[8, 8], [12, 8]] {
@@ -151,7 +151,7 @@ fn scattered_broadcasts_take_about_twice_the_bound() {
     }
 }
 
-/// What is asked for is what is counted: the plan says of each method what the clock says.
+/// A plan counts the requested methods as the simulator does.
 #[test]
 fn plans_count_the_methods_that_are_asked_for() {
     let lines = [
@@ -172,7 +172,7 @@ fn plans_count_the_methods_that_are_asked_for() {
     }
 }
 
-/// With GCL's rule a group whose devices have more than 2048 bytes together does not send everything to everybody.
+/// By GCL's rule, a group with more than 2048 bytes in total does not send everything to all devices.
 #[test]
 fn broadcasts_have_a_limit() {
     let limited = Hardware { broadcast_limit: Some(Bytes(2048)), ..Hardware::named("tpu_v5e").expect("shipped") };

@@ -1,4 +1,4 @@
-//! Packed trees on machines with links that are down or slow: proven, right on numbers, and as fast as the bound allows.
+//! Packed trees on machines with degraded links: proven, correct on numbers, and as fast as the bound allows.
 //!
 //! A full run (`SHARDC_TESTS=full`) tries five times as many machines.
 #![allow(missing_docs)]
@@ -13,7 +13,7 @@ use shardc::report::step_bound;
 use shardc::sim::{clock, proof, values};
 use shardc::units::Time;
 
-/// A method that is asked for is not the one that an equal collective before it got, nor the other way round.
+/// A requested method is used even if an equal collective before it used another one, and vice versa.
 #[test]
 fn equal_collectives_by_different_methods() {
     let head = "mesh {X: 4 ring, Y: 4 ring} on tpu_v5p\ndims {I: 64, J: 4096}\nA: i8[I, J]{U_XY}\nB: i8[I, J]{U_XY}";
@@ -34,12 +34,12 @@ fn equal_collectives_by_different_methods() {
     }
 }
 
-/// A mesh with links that are not as they should be.
+/// A mesh with degraded links.
 struct Machine {
     sizes: Vec<u64>,
     wirings: Vec<&'static str>,
     links: Vec<String>,
-    /// Whether each cable is the same both ways.
+    /// Whether each cable is equal in both directions.
     both_ways: bool,
 }
 
@@ -91,9 +91,9 @@ impl Machine {
     }
 }
 
-/// The time of a program that is proven, how long its busiest link is busy, and the bound.
+/// The time of a proven program, the busy time of its busiest link, and the bound.
 fn timed(source: &str) -> (Time, Time, Bound) {
-    // There is nothing to choose in the plan of one collective.
+    // The plan of a single collective has no alternatives.
     let compiled = compile_with(source, CostModel::Book);
     proof::prove(&compiled.schedule).unwrap_or_else(|flaw| panic!("{flaw}\n{source}"));
     let timing = clock::run(&compiled.schedule, &compiled.topology).expect("a time");
@@ -112,13 +112,12 @@ fn equals_the_dense_result(source: &str, compiled: &Compiled) {
 
 const KINDS: [&str; 3] = ["AllGather", "ReduceScatter", "AllReduce"];
 
-/// On cables that are the same both ways no link has more to carry than the bound says; only sums over links that
-/// are not, may have more.
+/// If cables are equal in both directions, no link carries more than the bound; otherwise, only sums may exceed it.
 #[test]
 #[expect(clippy::print_stdout, reason = "the ratios are worth reading")]
 fn random_machines_with_degraded_links() {
     let mut random = fastrand::Rng::with_seed(7);
-    // Of some there is no mesh left; the others are a few dozen.
+    // Some machines are not connected; the others are a few dozen.
     let count = if sets::are_full() { 400 } else { 75 };
     let machines = (0..count).map(|_| Machine::random(&mut random));
     let machines =
@@ -148,7 +147,7 @@ fn random_machines_with_degraded_links() {
     assert!(loads.len() > 100, "{}", loads.len());
 }
 
-/// Broadcasts on machines with links that are down or slow: right, and with a cable out as fast as the bound allows.
+/// Broadcasts on machines with degraded links: correct, and with one cable down as fast as the bound allows.
 #[test]
 fn broadcasts_on_degraded_machines() {
     let program = |machine: &Machine, [rows, columns]: [u64; 2]| {

@@ -1,5 +1,5 @@
-//! Collectives around four rings through all devices of a torus: proven, right on numbers, and in the time of their
-//! closed form.
+//! Collectives around four rings through all devices of a torus: proven, correct on numbers, and with the time of
+//! their closed form.
 #![allow(missing_docs)]
 
 use crate::common::{compile, compile_with, first_collective, step_methods};
@@ -11,7 +11,7 @@ use shardc::report::{step_bound, step_method_times};
 use shardc::sim::{clock, proof, values};
 use shardc::topology::{HopRule, Topology};
 
-/// Over both axes, on one dim in either order, and on two.
+/// Over both axes, on one dim in either order, and on two dims.
 const COLLECTIVES: [(&str, &str); 7] = [
     ("A: i32[I_XY, J]", "AllGather_XY(A[I_XY, J]) -> B[I, J]"),
     ("A: i32[I_YX, J]", "AllGather_{YX}(A[I_YX, J]) -> B[I, J]"),
@@ -46,7 +46,7 @@ fn they_are_right_on_every_small_torus() {
     }
 }
 
-/// N - 1 hops of a quarter of a shard, all links busy all the time: the bound of the bytes, and a hop for each step.
+/// N - 1 hops of a quarter of a shard with all links always busy: the bandwidth bound plus a hop latency per step.
 #[test]
 fn they_take_their_closed_form() {
     for ((x, y), columns) in iproduct!([(3, 3), (3, 5), (4, 4), (4, 6), (6, 4), (8, 4), (8, 8)], [64u64, 1 << 20]) {
@@ -72,7 +72,7 @@ fn they_take_their_closed_form() {
     }
 }
 
-/// Where it is not picked, it is listed with its time.
+/// If it is not chosen, it is listed with its time.
 #[test]
 fn it_is_listed_beside_the_others() {
     let listed = |mesh: &str| {
@@ -88,7 +88,7 @@ fn it_is_listed_beside_the_others() {
     assert!(!listed("X: 4 ring, Y: 4 line"));
 }
 
-/// Two whole rings of at least three, both even or both odd, and nothing else.
+/// It requires two whole rings of at least three devices, both even or both odd.
 #[test]
 fn it_needs_a_torus_of_two_axes() {
     let gather = ("A: i32[I_XY, J]", "AllGather_XY(A[I_XY, J]) -> B[I, J]");
@@ -109,7 +109,7 @@ fn it_needs_a_torus_of_two_axes() {
     assert!(refused(&program(three, [64, 16], ("A: i32[I_XYZ, J]", "AllGather_XYZ(A[I_XYZ, J]) -> B[I, J]"))));
     assert!(!refused(&program(three, [64, 16], gather)));
     assert!(refused(&program(two, [16, 16], ("A: i32[I_XY, J]", "AllToAll_{XY,J}(A[I_XY, J]) -> B[I, J_XY]"))));
-    // Nothing divides, so that the sum cannot be scattered.
+    // No dim is divisible, so the sum cannot be scattered.
     assert!(refused(&program(two, [5, 3], ("A: i32[I, J]{U_XY}", "AllReduce_XY(A[I, J]{U_XY}) -> B[I, J]"))));
 }
 

@@ -1,4 +1,4 @@
-//! Sums in switches: proven, right on numbers, read back, and in the time of the profile.
+//! In-switch sums: proven, correct on numbers, read back, and with the time of the profile.
 
 use crate::common::mutants;
 use crate::common::numeric::Reference;
@@ -9,7 +9,7 @@ use shardc::sim::clock::Order;
 use shardc::sim::{clock, proof, values};
 use shardc::topology::Hardware;
 
-/// A machine whose switch adds, by data sheet.
+/// A machine whose switch reduces, according to its data sheet.
 fn adding() -> Hardware {
     let text = Hardware::named("h100_book").expect("shipped").to_toml();
     let text = text.replace("# 8 GPUs on a switch", "\nadds = [\"bf16\", \"i32\"]");
@@ -54,7 +54,7 @@ fn sums_in_a_switch_are_sums() {
     }
 }
 
-/// A naive interpreter decides which mutants are broken.
+/// A naive interpreter decides which mutants are wrong.
 #[test]
 fn no_broken_sum_is_proven() {
     for mesh in ["X: 4", "X: 2, Y: 2"] {
@@ -77,7 +77,7 @@ fn no_broken_sum_is_proven() {
     }
 }
 
-/// Each device sends its block once and has the sum once.
+/// Each device sends its block once and receives the sum once.
 #[test]
 fn a_sum_takes_the_time_of_a_block() {
     for elements in [16u64, 1 << 24] {
@@ -95,7 +95,7 @@ fn a_sum_takes_the_time_of_a_block() {
     }
 }
 
-/// NCCL adds floats in the switch of eight H100, and sends integers around a ring.
+/// NCCL reduces floats in the switch of eight H100s, and sends integers around a ring.
 #[test]
 fn sums_are_in_the_switch_where_that_is_faster() {
     let of = |machine: &str, devices: u32, dtype: &str, elements: u64| {
@@ -130,15 +130,15 @@ fn what_no_switch_adds_is_refused() {
         let found = compiler::compile(&program.expect("a program"), &options).map(|_| ()).expect_err("no such switch");
         assert!(found.iter().any(|found| found.code == "method-not-applicable"), "{source}: {found:?}");
     }
-    // A schedule that says so all the same has no time there.
+    // A schedule with an in-switch sum cannot be timed there.
     let schedule = compiled(&sum("X: 4", "bf16"), adding()).schedule;
     let plain =
         compiled(&sum("X: 4", "bf16").replace(" using switch_sum", ""), Hardware::named("h100_book").expect("shipped"));
     let error = clock::run(&schedule, &plain.topology).expect_err("no such switch");
-    assert!(error.to_string().contains("no switch of `h100_book`"), "{error}");
+    assert!(error.to_string().contains("the switches of `h100_book`"), "{error}");
 }
 
-/// A ring over a switch may go along a part of an axis: its ends are not neighbours, and through a switch need not be.
+/// A ring over a switch may use a part of an axis: its ends are not neighbours, which a switch does not require.
 #[test]
 fn rings_go_along_parts_of_a_switch() {
     for axes in ["Q", "P", "PQ"] {

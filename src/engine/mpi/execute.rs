@@ -1,8 +1,8 @@
-//! All operations in order on this rank. Messages are posted when the schedule lists them, and waited for when their
-//! value is used.
+//! Executes all operations in order on this rank. Messages are posted in schedule order, and awaited when their value
+//! is used.
 //!
-//! Nobody waits in a circle: what a rank waits for was posted by operations that stand before its own in the list, and
-//! each rank posts what it sends before it waits for anything later.
+//! There is no deadlock: a rank waits only for messages that were posted by earlier operations of the list, and each
+//! rank posts its sends before it waits for anything later.
 
 use super::session::{Phase, Session, rank};
 use crate::engine::measured::Taken;
@@ -14,16 +14,17 @@ use mpi::request::{LocalScope, Request};
 use mpi::traits::{Communicator, Destination, Source};
 use std::collections::BTreeMap;
 
-/// The most bytes of a message: MPI counts them in an `int`.
+/// Maximum bytes of a message: MPI counts them in an `int`.
 pub const MOST_MESSAGE: u64 = i32::MAX as u64;
-/// Tags go round: messages of one pair of ranks do not overtake each other. 0 to 32765 is what every MPI has, less two.
+/// Number of tags, which are reused cyclically: messages between two ranks do not overtake each other. Every MPI
+/// supports tags 0 to 32767; two are reserved.
 const TAGS: usize = 32_766;
-/// So many messages are under way before a rank waits for all of its own.
+/// Maximum number of messages in flight before a rank waits for all of its own.
 const BUFFERS: usize = 1 << 12;
-/// So many bytes are.
+/// Maximum bytes in flight before a rank waits for all of its own.
 const BUFFERED: usize = 1 << 28;
 
-/// A schedule as this rank runs it.
+/// A schedule as executed by this rank.
 pub struct Execute<'a> {
     session: &'a Session,
     schedule: &'a Schedule,
@@ -31,13 +32,13 @@ pub struct Execute<'a> {
     own: DeviceId,
 }
 
-/// A message that has not arrived.
+/// A message that may not have arrived.
 struct Coming<'s, 'a> {
     request: Request<'a, [u8], &'s LocalScope<'a>>,
     from: DeviceId,
 }
 
-/// A message that may not have left.
+/// A message whose send may not be complete.
 struct Sent<'s, 'a> {
     request: Request<'a, [u8], &'s LocalScope<'a>>,
     id: OpId,
@@ -45,15 +46,15 @@ struct Sent<'s, 'a> {
 }
 
 impl<'a> Execute<'a> {
-    /// Of a schedule with as many devices as there are ranks.
+    /// Prepares a schedule with one device per rank.
     ///
     /// # Errors
-    /// In words: another number of ranks, or a message that MPI cannot send.
+    /// A message, if the number of ranks differs, or MPI cannot send a message of the schedule.
     pub fn new(session: &'a Session, schedule: &'a Schedule) -> Result<Execute<'a>, String> {
         let (devices, ranks) = (schedule.mesh.device_count() as u64, u64::from(session.size()));
         if devices != ranks {
             return Err(format!(
-                "the mesh {} has {devices} devices, and {}: start it as `mpirun -n {devices} shardc ..`",
+                "the mesh {} has {devices} devices, but {}; run `mpirun -n {devices} shardc ..`",
                 schedule.mesh,
                 if ranks == 1 { "there is 1 rank".to_owned() } else { format!("there are {ranks} ranks") }
             ));
@@ -65,17 +66,14 @@ impl<'a> Execute<'a> {
             sent.max().is_some_and(|bytes| bytes > MOST_MESSAGE)
         };
         if let Some(id) = schedule.ids().filter(moves).find(too_long) {
-            return Err(format!(
-                "%{} sends messages of more than {MOST_MESSAGE} bytes, which MPI cannot count",
-                id.index()
-            ));
+            return Err(format!("%{} sends messages of more than {MOST_MESSAGE} bytes, the limit of MPI", id.index()));
         }
         let messages = Messages::of(verify(schedule).map_err(|malformed| malformed.to_string())?);
         Ok(Execute { session, schedule, messages, own: DeviceId(session.rank()) })
     }
 
-    /// Runs all operations once; what this rank holds in the end, and when it did what. If something goes wrong on
-    /// the way, it ends all ranks.
+    /// Runs all operations once. Returns this rank's results, and the times of its operations. On an error during the
+    /// run, all ranks are ended.
     pub fn run(&self, inputs: &'a Inputs) -> (Run, Vec<Taken>) {
         let done = self.try_run(inputs);
         done.unwrap_or_else(|error| self.session.give_up(&error.to_string()))
@@ -84,11 +82,11 @@ impl<'a> Execute<'a> {
     fn try_run(&self, inputs: &'a Inputs) -> Result<(Run, Vec<Taken>), RunError> {
         let mut execution = Execution::new(self.schedule, inputs, Here::Only(self.own))?;
         let mut taken = vec![Taken::default(); self.schedule.operations.node_count()];
-        // What is given is there before the time starts.
+        // Inputs are read before the measurement starts.
         let is_given = |id: &OpId| matches!(reach(self.schedule, *id), Reach::Given(_));
         self.schedule.ids().filter(is_given).try_for_each(|id| execution.compute(id))?;
         let mut ids = self.schedule.ids().filter(|id| !is_given(id)).peekable();
-        // An operation may need a buffer for each rank, and one of its own.
+        // An operation may need a buffer for each rank, and one for its own block.
         let most = self.schedule.mesh.device_count() + 1;
         self.session.enter(Phase::Running);
         self.session.meet();
@@ -108,7 +106,8 @@ impl<'a> Execute<'a> {
                     taken: &mut taken,
                 };
                 while let Some(id) = ids.next_if(|_| post.free.len() >= most && post.buffered < BUFFERED) {
-                    // Requests must not be dropped, and the others wait: there is no way back from here.
+                    // Requests must not be dropped, and other ranks are waiting, so errors cannot be returned from
+                    // here.
                     post.step(id).unwrap_or_else(|error| self.session.give_up(&error.to_string()));
                 }
                 post.finish();
@@ -117,7 +116,7 @@ impl<'a> Execute<'a> {
         Ok((execution.finish(), taken))
     }
 
-    /// Blocks of which only one device has something.
+    /// Blocks of all devices of which only one is present.
     fn only(&self, device: DeviceId, block: Option<Tensor>) -> Blocks {
         let mut blocks: Blocks = vec![None; self.schedule.mesh.device_count()];
         blocks[device.index()] = block;
@@ -125,12 +124,12 @@ impl<'a> Execute<'a> {
     }
 }
 
-/// What a rank has under way, in buffers `'a` and a scope `'s` of requests on them.
+/// The messages of a rank in flight, in buffers `'a` and with requests in scope `'s`.
 struct Post<'r, 'e, 's, 'a> {
     execute: &'r Execute<'e>,
     scope: &'s LocalScope<'a>,
     free: std::slice::IterMut<'a, Vec<u8>>,
-    /// Bytes of the buffers that are in use.
+    /// Bytes of the buffers in use.
     buffered: usize,
     coming: BTreeMap<OpId, Coming<'s, 'a>>,
     going: Vec<Sent<'s, 'a>>,
@@ -143,7 +142,7 @@ impl<'s, 'a> Post<'_, '_, 's, 'a> {
         self.execute.session.now()
     }
 
-    /// Does one operation, or posts its messages.
+    /// Executes one operation, or posts its messages.
     fn step(&mut self, id: OpId) -> Result<(), RunError> {
         for operand in self.execute.schedule.operands(id) {
             self.arrive(operand);
@@ -200,7 +199,7 @@ impl<'s, 'a> Post<'_, '_, 's, 'a> {
         self.execution.gather(id, blocks)
     }
 
-    /// The bytes of a block in a buffer that lasts as long as its messages.
+    /// The bytes of a block, in a buffer that outlives its messages.
     fn packed(&mut self, block: &Tensor) -> &'a [u8] {
         let buffer = self.free.next().expect("a step starts with buffers enough");
         block.append_le_bytes(buffer);
@@ -232,12 +231,12 @@ impl<'s, 'a> Post<'_, '_, 's, 'a> {
     fn wait(&self, id: OpId, coming: Coming<'s, 'a>) -> &'a [u8] {
         let Coming { request, from } = coming;
         let session = self.execute.session;
-        let bytes = session.wait(request, || format!("the message of %{} from rank {}", id.index(), from.0));
+        let bytes = session.wait(request, || format!("message of %{} from rank {}", id.index(), from.0));
         session.hear(from.0);
         bytes
     }
 
-    /// Makes sure that a value is here.
+    /// Waits until a value is present.
     fn arrive(&mut self, id: OpId) {
         if let Some(coming) = self.coming.remove(&id) {
             let bytes = self.wait(id, coming);
@@ -251,7 +250,7 @@ impl<'s, 'a> Post<'_, '_, 's, 'a> {
         self.execution.put(id, self.execute.only(self.execute.own, Some(block)));
     }
 
-    /// Takes in what has arrived, the oldest first; that also drives what is under way.
+    /// Processes arrived messages, oldest first. Polling also advances the other messages.
     fn look(&mut self) {
         while let Some((id, Coming { request, from })) = self.coming.pop_first() {
             match request.test_with_data() {
@@ -267,7 +266,7 @@ impl<'s, 'a> Post<'_, '_, 's, 'a> {
         }
     }
 
-    /// Waits for all that is under way.
+    /// Waits for all messages in flight.
     fn finish(&mut self) {
         while let Some((id, _)) = self.coming.first_key_value() {
             let id = *id;
@@ -276,12 +275,12 @@ impl<'s, 'a> Post<'_, '_, 's, 'a> {
         for Sent { request, id, to } in self.going.drain(..) {
             self.execute
                 .session
-                .wait(request, || format!("the receipt of the message of %{} by rank {}", id.index(), to.0));
+                .wait(request, || format!("receipt of the message of %{} by rank {}", id.index(), to.0));
         }
     }
 }
 
-/// Whose blocks an operation needs.
+/// The devices whose blocks an operation reads.
 fn reach(schedule: &Schedule, id: OpId) -> Reach<'_> {
     schedule.operation(id).kind.properties().reach
 }

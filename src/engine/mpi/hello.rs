@@ -1,23 +1,24 @@
-//! What the ranks tell each other first: all must be the same command of the same version.
+//! The handshake of the ranks: all must run the same command of the same version.
 
 use serde::{Deserialize, Serialize};
 use std::hash::{Hash, Hasher};
 use std::path::Path;
 
-/// How one rank was started.
+/// The start parameters of a rank.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hello {
     version: String,
-    /// The command line, without the name of the command.
+    /// Command line without the command name.
     arguments: Vec<String>,
-    /// The text of the program, where this rank has its file: the first rank sends the others what they need of it.
+    /// Hash of the program text if this rank can read the file. The first rank sends the others what they need of the
+    /// program.
     program: Option<u64>,
 }
 
 impl Hello {
-    /// Of this process.
+    /// The parameters of this process.
     ///
-    /// - `program`: the file, if there is one.
+    /// - `program`: path of the program file, if there is one.
     pub fn of_process(program: Option<&str>) -> Hello {
         let text = program.map(Path::new).filter(|path| path.is_file()).and_then(|path| std::fs::read(path).ok());
         let hash = |text: Vec<u8>| {
@@ -36,10 +37,11 @@ impl Hello {
         serde_json::to_vec(self).unwrap_or_default()
     }
 
-    /// What is wrong with a rank that says this, in words; nothing if it fits this one, the first.
+    /// Compares the message of another rank with this one, the first rank's. Returns a description of the mismatch,
+    /// if any.
     pub(super) fn objection(&self, rank: u32, said: &[u8]) -> Option<String> {
         let Ok(other) = serde_json::from_slice::<Hello>(said) else {
-            return Some(format!("rank {rank} runs another version of shardc; rank 0 runs {}", self.version));
+            return Some(format!("rank {rank} runs a different version of shardc; rank 0 runs {}", self.version));
         };
         if other.version != self.version {
             return Some(format!("rank {rank} runs shardc {}, rank 0 runs {}", other.version, self.version));
@@ -50,7 +52,7 @@ impl Hello {
         }
         match (self.program, other.program) {
             (Some(own), Some(other)) if own != other => {
-                Some(format!("rank {rank} has another text in the file of the program than rank 0"))
+                Some(format!("the program file of rank {rank} differs from that of rank 0"))
             }
             _ => None,
         }
@@ -75,8 +77,8 @@ mod tests {
         let words = objection(&|other| other.arguments[1] = "b".into()).unwrap();
         assert_eq!(words, "rank 3 was started as `shardc run b`, rank 0 as `shardc run a`");
         let words = objection(&|other| other.program = Some(2)).unwrap();
-        assert_eq!(words, "rank 3 has another text in the file of the program than rank 0");
-        // What earlier versions say first.
-        assert!(own.objection(3, &[0]).unwrap().contains("another version of shardc"));
+        assert_eq!(words, "the program file of rank 3 differs from that of rank 0");
+        // The first message of earlier versions.
+        assert!(own.objection(3, &[0]).unwrap().contains("a different version of shardc"));
     }
 }

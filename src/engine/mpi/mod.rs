@@ -1,9 +1,9 @@
-//! The engine of MPI: a rank for each device, and non-blocking messages.
+//! The MPI engine: one rank per device, and non-blocking messages.
 //!
-//! The first rank reads, plans and prints; the others do what it orders ([`Session::order`]). All of them then run the
-//! schedule ([`execute`]). Waiting has an end: a rank that waits for too long says for what, and all are stopped. Whoever
-//! waits looks from time to time; calls that only come back when all ranks have made them are watched by a thread
-//! ([`watchdog`]); and the first rank gives signs of life while it plans ([`pulse`]).
+//! The first rank reads, plans and prints; the others execute its orders ([`Session::order`]). Then all ranks run the
+//! schedule ([`execute`]). All waits have a timeout: a rank that waits too long reports what is missing, and all
+//! ranks are stopped. Waiting ranks poll. Calls that return only when all ranks have made them are watched by a
+//! thread ([`watchdog`]). The first rank sends signs of life while it plans ([`pulse`]).
 
 mod execute;
 mod hello;

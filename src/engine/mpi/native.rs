@@ -1,11 +1,11 @@
-//! The collectives that MPI brings along, to hold ours beside.
+//! MPI's own collectives, for comparison.
 
 use super::session::Session;
 use crate::engine::measured::Taken;
 use mpi::collective::SystemOperation;
 use mpi::traits::CommunicatorCollectives;
 
-/// Which collective.
+/// A collective of MPI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Native {
     /// `MPI_Allgather`
@@ -19,10 +19,10 @@ pub enum Native {
 }
 
 impl Native {
-    /// All of them.
+    /// All collectives.
     pub const ALL: [Native; 4] = [Native::AllGather, Native::ReduceScatter, Native::AllReduce, Native::AllToAll];
 
-    /// Its name in our notation.
+    /// Name in shardc's notation.
     pub fn name(self) -> &'static str {
         match self {
             Native::AllGather => "AllGather",
@@ -32,9 +32,9 @@ impl Native {
         }
     }
 
-    /// When this rank started and ended each of some runs, after one that is not counted.
+    /// Start and end of several runs on this rank, after one warm-up run.
     ///
-    /// - `elements`: f32 of the whole array, a multiple of the square of the number of ranks.
+    /// - `elements`: f32 elements of the whole array, a multiple of the square of the number of ranks.
     pub fn run(self, session: &Session, elements: usize, repetitions: u32) -> Vec<Taken> {
         let (ranks, world) = (usize::try_from(session.size()).unwrap_or(1), session.world());
         let (whole, shard) = (vec![1f32; elements], vec![1f32; elements / ranks]);
@@ -42,7 +42,7 @@ impl Native {
         let mut once = || {
             session.meet();
             let start = session.now();
-            session.watched("the last rank", || match self {
+            session.watched("answer of the last rank", || match self {
                 Native::AllGather => world.all_gather_into(&shard[..], &mut all[..]),
                 Native::ReduceScatter => {
                     world.reduce_scatter_block_into(&whole[..], &mut part[..], SystemOperation::sum());

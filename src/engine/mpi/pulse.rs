@@ -1,5 +1,5 @@
-//! Signs of life of the first rank while it plans or computes, for as long as that takes: the others wait for its word, and
-//! must know whether it still runs.
+//! Signs of life that the first rank sends while it plans or computes, however long that takes. They tell the waiting
+//! ranks that it still runs.
 
 use mpi::topology::SimpleCommunicator;
 use mpi::traits::{Communicator, Destination};
@@ -7,33 +7,33 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Signs of life have this tag.
+/// Message tag of signs of life.
 pub(super) const PULSE: i32 = 32_766;
-/// How often the thread looks whether there is something to do.
+/// Polling interval of the thread.
 const LOOK: Duration = Duration::from_millis(20);
-/// The longest time between two signs.
+/// Maximum time between two signs.
 const MOST: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// The main thread has MPI for itself.
+    /// Only the main thread may call MPI.
     Paused,
-    /// The main thread does not call MPI.
+    /// The main thread does not call MPI, so this thread sends signs.
     Beating,
-    /// MPI ends.
+    /// MPI is being finalized.
     Over,
 }
 
-/// A thread that sends signs of life while it is not paused.
+/// A thread that sends signs of life unless it is paused.
 pub(super) struct Pulse {
     /// Locked while a sign is sent.
     state: Arc<Mutex<State>>,
 }
 
 impl Pulse {
-    /// Paused. Without a thread, or alone, it sends nothing.
+    /// Starts the thread in paused state. If there is only one rank, or no thread can be started, no signs are sent.
     ///
-    /// - `timeout`: how long the others wait.
+    /// - `timeout`: how long the other ranks wait.
     pub(super) fn start(ranks: u32, timeout: Duration) -> Pulse {
         let pulse = Pulse { state: Arc::new(Mutex::new(State::Paused)) };
         let (state, every) = (pulse.state.clone(), every(timeout));
@@ -41,7 +41,7 @@ impl Pulse {
             let mut last: Option<Instant> = None;
             loop {
                 thread::sleep(LOOK.min(every));
-                // The lock is held while it sends: MPI is called by one thread at a time.
+                // The lock is held while sending, because only one thread may call MPI at a time.
                 let state = locked(&state);
                 match *state {
                     State::Over => return,
@@ -59,12 +59,12 @@ impl Pulse {
         pulse
     }
 
-    /// The main thread does not call MPI until it pauses this.
+    /// Starts sending. The main thread must not call MPI until it calls [`Pulse::pause`].
     pub(super) fn beat(&self) {
         *locked(&self.state) = State::Beating;
     }
 
-    /// When this is done the main thread may call MPI.
+    /// Stops sending. After it returns, the main thread may call MPI.
     pub(super) fn pause(&self) {
         *locked(&self.state) = State::Paused;
     }
@@ -76,12 +76,12 @@ impl Drop for Pulse {
     }
 }
 
-/// The time between two signs for those who wait so long for one.
+/// The interval between signs, given the timeout of the waiting ranks.
 pub(super) fn every(timeout: Duration) -> Duration {
     MOST.min(timeout / 4)
 }
 
-/// A sign of the first rank, for all others.
+/// Sends a sign of life from the first rank to all others.
 pub(super) fn send(world: &SimpleCommunicator) {
     (1..world.size()).for_each(|to| world.process_at_rank(to).send_with_tag(&1u8, PULSE));
 }

@@ -1,4 +1,4 @@
-//! The processes, and what they tell each other beside the messages of a schedule.
+//! The MPI processes, and their communication outside of schedules.
 
 use super::hello::Hello;
 use super::pulse::{self, PULSE, Pulse};
@@ -13,50 +13,50 @@ use std::cell::Cell;
 use std::fmt;
 use std::time::{Duration, Instant};
 
-/// What is not part of a schedule has this tag.
+/// Message tag of everything that is not part of a schedule.
 const TALK: i32 = 32_767;
-/// What ends a rank by force waits so much longer than the timeout: a rank that can say what is missing comes first.
+/// Additional time before a rank is killed, so that ranks that can report the missing message do so first.
 const MARGIN: Duration = Duration::from_millis(500);
-/// How long the end of all ranks may take, once one has given up.
+/// Time limit for ending all ranks after one has given up.
 const ABORTING: Duration = Duration::from_secs(2);
-/// The exit code of all when one gives up.
+/// Exit code of all ranks if one gives up.
 const GIVEN_UP: i32 = 2;
-/// The most bytes of one message of a talk; longer ones come in several.
+/// Maximum bytes of a message outside of schedules; longer ones are split.
 const MOST_TALK: usize = 1 << 30;
-/// How often somebody who waits looks before others may have the core.
+/// Number of polls before a waiting rank yields its core.
 const LOOKS: u32 = 64;
-/// How often a rank asks for the time.
+/// Number of clock queries of a rank.
 const QUESTIONS: u32 = 20;
-/// How long a rank that waits for an order sleeps between two looks.
+/// Sleep between two polls of a rank that waits for an order.
 const NAP: Duration = Duration::from_millis(1);
 
-/// What the first rank tells the others to do.
+/// An order of the first rank to the others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// Run this schedule, and hand over what comes out.
+    /// Run this schedule, and send the results.
     Work(String),
-    /// Run this schedule, and tell what it took.
+    /// Run this schedule, and send the measured times.
     Measure(String),
-    /// Run a collective of MPI on so many elements, and tell what it took.
+    /// Run a collective of MPI on this number of elements, and send the measured times.
     Native(super::Native, u64),
-    /// There is nothing more to do; the exit code of all.
+    /// Exit with this code.
     Dismissed(u8),
 }
 
-/// What a rank is doing.
+/// The current activity of a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Until all ranks are known to be the same command.
+    /// Checking that all ranks run the same command.
     Joining,
-    /// The first rank reads, plans and compares; the others wait for what it orders.
+    /// The first rank reads, plans and compares; the others wait for its orders.
     Planning,
-    /// All read the inputs.
+    /// All ranks read the inputs.
     Preparing,
-    /// The schedule runs.
+    /// All ranks run the schedule.
     Running,
-    /// Results go to the first rank, which compares them.
+    /// The first rank collects and compares the results.
     Gathering,
-    /// MPI ends.
+    /// MPI is being finalized.
     Leaving,
 }
 
@@ -64,7 +64,7 @@ impl fmt::Display for Phase {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Phase::Joining => "while the ranks joined",
-            Phase::Planning => "while the first rank planned or compared",
+            Phase::Planning => "while rank 0 planned or compared",
             Phase::Preparing => "while the inputs were read",
             Phase::Running => "while the schedule ran",
             Phase::Gathering => "while the results were gathered",
@@ -73,7 +73,7 @@ impl fmt::Display for Phase {
     }
 }
 
-/// A sign of another rank.
+/// The last sign of life of another rank.
 #[derive(Clone, Copy)]
 struct Heard {
     rank: u32,
@@ -81,69 +81,69 @@ struct Heard {
     phase: Phase,
 }
 
-/// Why there is no session.
+/// The reason why a session cannot start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unstarted {
-    /// In words, said by this rank alone.
+    /// An error message, to be printed by this rank only.
     Here(String),
-    /// Another rank says why.
+    /// Another rank reports the reason.
     Elsewhere,
 }
 
-/// This process as one of many.
+/// This process as one of several ranks.
 pub struct Session {
     world: SimpleCommunicator,
-    /// How long it waits for a message.
+    /// Maximum wait for a message.
     timeout: Duration,
-    /// Where words go if it gives up.
+    /// Prints a message when the rank gives up.
     say: fn(&str),
-    /// The zero of this rank's own clock, and what the first rank's clock is ahead of it, in seconds.
+    /// Start of this rank's clock; the offset of the first rank's clock follows, in seconds.
     origin: Instant,
     ahead: f64,
     phase: Cell<Phase>,
     heard: Cell<Option<Heard>>,
-    /// When the first rank last showed the others that it is alive, while it waited for one of them.
+    /// When the first rank last sent signs of life to the others while waiting for one of them.
     signed: Cell<Instant>,
     watchdog: Watchdog,
-    /// Of the first rank.
+    /// Only on the first rank.
     pulse: Option<Pulse>,
-    /// Ends MPI when it is dropped, and so comes last.
+    /// Finalizes MPI when dropped, so it must be the last field.
     universe: Option<Universe>,
 }
 
 impl Session {
-    /// Joins the processes that were started together. From here on a panic ends all of them.
+    /// Joins the processes that were started together. After this, a panic ends all of them.
     ///
-    /// - `timeout`: how long a message may take, and the others to join.
-    /// - `say`: where words go if a rank gives up.
-    /// - `hello`: what this process is; all must be the same.
+    /// - `timeout`: time limit for a message, and for the other ranks to join.
+    /// - `say`: prints a message when a rank gives up.
+    /// - `hello`: this process's parameters; they must be equal on all ranks.
     ///
     /// # Errors
-    /// If this process has done so before, or the ranks are not the same command.
+    /// If this process has called it before, or the ranks run different commands.
     pub fn start(timeout: Duration, say: fn(&str), hello: &Hello) -> Result<Session, Unstarted> {
         let watchdog = Watchdog::start(say, GIVEN_UP);
         let words = || {
             let who = own_rank().map_or_else(|| "a rank".to_owned(), |rank| format!("rank {rank}"));
             format!(
-                "error: {who}: not all ranks have come to `MPI_Init` within {} s, {}; no other rank has been heard of\n",
+                "error: {who}: timeout of {} s in `MPI_Init`, {}; no message from any other rank\n",
                 timeout.as_secs_f64(),
                 Phase::Joining
             )
         };
-        // One rank says so before the others do.
+        // Timeouts are staggered so that one rank reports the error before the others.
         let later = MARGIN.mul_f64(f64::from(own_rank().unwrap_or(0).min(10)) / 10.0);
         let joined = watchdog
             .during(timeout.saturating_add(later), words, || mpi::initialize_with_threading(Threading::Serialized));
         let Some((universe, threading)) = joined else {
-            return Err(Unstarted::Here("MPI has been started before".to_owned()));
+            return Err(Unstarted::Here("MPI is already initialized".to_owned()));
         };
         if threading < Threading::Serialized {
-            return Err(Unstarted::Here("this MPI cannot be called from more than one thread".to_owned()));
+            return Err(Unstarted::Here("this MPI library does not support calls from several threads".to_owned()));
         }
         let before = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
             before(panic);
-            // Whoever leaves by a panic would wait for the others at the end of MPI, and they for it.
+            // Unwinding would wait for the other ranks in `MPI_Finalize`, and they would wait for this one.
             std::process::abort();
         }));
         let (world, origin) = (universe.world(), Instant::now());
@@ -169,21 +169,21 @@ impl Session {
         Ok(session)
     }
 
-    /// Makes sure that all ranks are the same command.
+    /// Checks that all ranks run the same command.
     fn greet(&self, own: &Hello) -> Result<(), Unstarted> {
         if self.rank() != 0 {
             self.send_part(0, &own.to_bytes());
             return match &self.receive_part(0)[..] {
                 b"welcome" => Ok(()),
                 b"no" => Err(Unstarted::Elsewhere),
-                _ => Err(Unstarted::Here("rank 0 runs another version of shardc".to_owned())),
+                _ => Err(Unstarted::Here("rank 0 runs a different version of shardc".to_owned())),
             };
         }
         let objections: Vec<Option<String>> =
             (1..self.size()).map(|rank| own.objection(rank, &self.receive_part(rank))).collect();
         let objection = objections.into_iter().flatten().next();
         if let Some(words) = &objection {
-            // The first process that fails ends the others: what is wrong is said before they know.
+            // The first failing process ends the others, so the error is printed first.
             (self.say)(&format!("error: {words}\n"));
         }
         let answer: &[u8] = if objection.is_none() { b"welcome" } else { b"no" };
@@ -191,13 +191,12 @@ impl Session {
         if objection.is_none() { Ok(()) } else { Err(Unstarted::Elsewhere) }
     }
 
-    /// What this rank does from now on.
+    /// Sets this rank's phase.
     pub fn enter(&self, phase: Phase) {
         self.phase.set(phase);
     }
 
-    /// Does something for which this rank, the first, needs no other one, for as long as it takes; the others know that
-    /// it is alive.
+    /// Runs `act`, which needs no other rank, on the first rank. Signs of life are sent meanwhile.
     pub fn alone<T>(&self, act: impl FnOnce() -> T) -> T {
         self.beat();
         let done = act();
@@ -205,44 +204,44 @@ impl Session {
         done
     }
 
-    /// From now on this rank, the first, works alone, until it [tells](Session::tell) the others something.
+    /// Starts sending signs of life from the first rank until its next message to the others ([`Session::tell`]).
     pub fn beat(&self) {
         self.pulse.iter().for_each(Pulse::beat);
     }
 
     fn pause(&self) {
-        self.watched("a sign of life", || self.pulse.iter().for_each(Pulse::pause));
+        self.watched("heartbeat", || self.pulse.iter().for_each(Pulse::pause));
     }
 
-    /// Does something that only comes back when other ranks have done it too.
+    /// Runs `act`, which returns only after other ranks have made the same call, with a watchdog.
     pub(super) fn watched<T>(&self, what: &str, act: impl FnOnce() -> T) -> T {
         let words = || format!("error: rank {}: {}\n", self.rank(), self.overdue(what));
         self.watchdog.during(self.timeout.saturating_add(MARGIN), words, act)
     }
 
-    /// A rank has sent something.
+    /// Records a message of a rank.
     pub(super) fn hear(&self, rank: u32) {
         self.heard.set(Some(Heard { rank, at: Instant::now(), phase: self.phase.get() }));
     }
 
-    /// What is missing, since when, and who was there.
+    /// The error message for a timeout: what is missing, since when, and which ranks were last heard.
     fn overdue(&self, what: &str) -> String {
         let last = match self.heard.get() {
-            None => "no other rank has been heard of".to_owned(),
+            None => "no message from any other rank".to_owned(),
             Some(Heard { rank, at, phase }) => {
-                format!("rank {rank} was heard of last, {:.1} s ago {phase}", at.elapsed().as_secs_f64())
+                format!("last message from rank {rank}, {:.1} s ago {phase}", at.elapsed().as_secs_f64())
             }
         };
-        format!("{what} has not come for {} s, {}; {last}", self.timeout.as_secs_f64(), self.phase.get())
+        format!("timeout: no {what} for {} s, {}; {last}", self.timeout.as_secs_f64(), self.phase.get())
     }
 
-    /// Seconds on the clock of the first rank.
+    /// Seconds on the first rank's clock.
     pub(super) fn now(&self) -> f64 {
         self.origin.elapsed().as_secs_f64() + self.ahead
     }
 
-    /// What the first rank's clock is ahead of this one's. It is asked several times: the answer that came back
-    /// soonest is off by half its way at most.
+    /// Offset of the first rank's clock. It is queried several times: the answer with the shortest round trip is off
+    /// by at most half of it.
     fn set_clock(&self) -> f64 {
         if self.rank() == 0 {
             for rank in 1..self.size() {
@@ -269,23 +268,23 @@ impl Session {
         u32::try_from(self.world.rank()).expect("ranks are not negative")
     }
 
-    /// How many ranks there are.
+    /// Number of ranks.
     pub fn size(&self) -> u32 {
         u32::try_from(self.world.size()).expect("sizes are not negative")
     }
 
-    /// All ranks.
+    /// The communicator of all ranks.
     pub(super) fn world(&self) -> &SimpleCommunicator {
         &self.world
     }
 
-    /// Says what is wrong and ends all ranks.
+    /// Reports an error and ends all ranks.
     pub fn give_up(&self, problem: &str) -> ! {
         (self.say)(&format!("error: rank {}: {problem}\n", self.rank()));
         self.watchdog.during(ABORTING, String::new, || self.world.abort(GIVEN_UP))
     }
 
-    /// The data of a request when it is done. Whoever waits for too long gives up and says for what.
+    /// Waits for a request and returns its data. After the timeout, reports what is missing and gives up.
     pub(super) fn wait<'a, D: ?Sized, S: Scope<'a>>(
         &self,
         mut request: Request<'a, D, S>,
@@ -314,16 +313,17 @@ impl Session {
         std::thread::yield_now();
     }
 
-    /// The first rank, which waits for one of the others, shows the rest that it is alive: it knows best who is missing.
+    /// Sends signs of life from the first rank while it waits for another rank. The first rank reports which one is
+    /// missing.
     fn sign(&self) {
         let others = self.pulse.is_some() && self.phase.get() != Phase::Running;
         if others && self.signed.get().elapsed() >= pulse::every(self.timeout) {
             self.signed.set(Instant::now());
-            self.watched("a sign of life", || pulse::send(&self.world));
+            self.watched("heartbeat", || pulse::send(&self.world));
         }
     }
 
-    /// Takes in the first rank's signs of life; when the last one came, if there was one.
+    /// Processes signs of life of the first rank. Returns the time of the last one, if any.
     fn first_alive(&self) -> Option<Instant> {
         let first = self.world.process_at_rank(0);
         let mut alive = None;
@@ -335,18 +335,18 @@ impl Session {
         alive
     }
 
-    /// Waits until all ranks are here. The first one knows who is missing.
+    /// Waits for all ranks. On a timeout, the first rank reports which one is missing.
     pub fn meet(&self) {
         self.gather(Vec::new());
         let own = if self.rank() == 0 { self.timeout } else { self.timeout.saturating_add(MARGIN) };
         let (since, mut looks, mut request) = (Instant::now(), 0, self.world.immediate_barrier());
         while let Err(pending) = request.test() {
             request = pending;
-            self.idle(&mut looks, since, own, &|| "the last rank".to_owned());
+            self.idle(&mut looks, since, own, &|| "answer of the last rank".to_owned());
         }
     }
 
-    /// Tells all other ranks what to do.
+    /// Sends an order to all other ranks.
     pub fn tell(&self, order: &Order) {
         self.pause();
         let text = match order {
@@ -358,13 +358,13 @@ impl Session {
         (1..self.size()).for_each(|rank| self.send(rank, text.as_bytes()));
     }
 
-    /// Waits for what the first rank orders, for as long as that one shows that it is alive.
+    /// Waits for an order of the first rank, as long as it sends signs of life.
     pub fn order(&self) -> Order {
         let mut alive = Instant::now();
         while self.world.process_at_rank(0).immediate_probe_with_tag(TALK).is_none() {
             alive = self.first_alive().unwrap_or(alive);
             if alive.elapsed() > self.timeout {
-                self.give_up(&self.overdue("a sign of rank 0"));
+                self.give_up(&self.overdue("heartbeat of rank 0"));
             }
             std::thread::sleep(NAP);
         }
@@ -376,16 +376,16 @@ impl Session {
                 let (name, elements) = text.split_once(' ').unwrap_or_default();
                 let native = super::Native::ALL.into_iter().find(|native| native.name() == name);
                 let Some((native, elements)) = native.zip(elements.parse().ok()) else {
-                    self.give_up("the first rank orders what MPI has not")
+                    self.give_up("rank 0 requested an unknown MPI collective")
                 };
                 Order::Native(native, elements)
             }
             (Some("d"), Some(code)) => Order::Dismissed(code.parse().unwrap_or(u8::MAX)),
-            _ => self.give_up("the first rank's order makes no sense"),
+            _ => self.give_up("malformed request from rank 0"),
         }
     }
 
-    /// Sends bytes to a rank that receives them next.
+    /// Sends bytes; the receiver must call [`Session::receive`] next.
     pub fn send(&self, to: u32, bytes: &[u8]) {
         self.send_part(to, &(bytes.len() as u64).to_le_bytes());
         bytes.chunks(MOST_TALK).for_each(|part| self.send_part(to, part));
@@ -394,11 +394,11 @@ impl Session {
     fn send_part(&self, to: u32, part: &[u8]) {
         mpi::request::scope(|scope| {
             let request = self.world.process_at_rank(rank(to)).immediate_send_with_tag(scope, part, TALK);
-            self.wait(request, || format!("the receipt of a word by rank {to}"));
+            self.wait(request, || format!("receipt by rank {to}"));
         });
     }
 
-    /// What a rank sends next.
+    /// Receives the next bytes sent by a rank.
     pub fn receive(&self, from: u32) -> Vec<u8> {
         let length = self.receive_part(from);
         let Ok(length) = <[u8; 8]>::try_from(&length[..]) else { self.give_up("a message has no length") };
@@ -420,18 +420,18 @@ impl Session {
             if from == 0 {
                 since = self.first_alive().unwrap_or(since);
             }
-            self.idle(&mut looks, since, self.timeout, &|| format!("a word of rank {from}"));
+            self.idle(&mut looks, since, self.timeout, &|| format!("message from rank {from}"));
         };
         let mut part = vec![0; usize::try_from(status.count(u8::equivalent_datatype())).unwrap_or(0)];
         mpi::request::scope(|scope| {
             let request = source.immediate_receive_into_with_tag(scope, &mut part[..], TALK);
-            self.wait(request, || format!("the rest of a word of rank {from}"));
+            self.wait(request, || format!("rest of the message from rank {from}"));
         });
         self.hear(from);
         part
     }
 
-    /// What each rank has, at the first one; nothing at the others.
+    /// Collects the data of all ranks on the first rank; empty on the others.
     pub fn gather(&self, own: Vec<u8>) -> Vec<Vec<u8>> {
         if self.rank() != 0 {
             self.send(0, &own);
@@ -440,10 +440,10 @@ impl Session {
         std::iter::once(own).chain((1..self.size()).map(|rank| self.receive(rank))).collect()
     }
 
-    /// Whether all ranks can go on; if not, the words of the first that cannot, at all of them.
+    /// Agrees on success. If any rank failed, all ranks return the error of the first failing rank.
     ///
     /// # Errors
-    /// If one cannot.
+    /// If a rank failed.
     pub fn agree(&self, own: Result<(), String>) -> Result<(), String> {
         let words = self.gather(own.err().unwrap_or_default().into_bytes());
         let verdict = if self.rank() == 0 {
@@ -467,17 +467,17 @@ impl Drop for Session {
         self.pulse = None;
         self.enter(Phase::Leaving);
         let universe = self.universe.take();
-        self.watched("the last rank to leave", || drop(universe));
+        self.watched("exit of the last rank", || drop(universe));
     }
 }
 
-/// The number of this rank before MPI can say it, from the variables of those who start it.
+/// The number of this rank before MPI is initialized, from the launcher's environment variables.
 fn own_rank() -> Option<u32> {
     let names = ["OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"];
     names.iter().find_map(|name| std::env::var(name).ok()?.parse().ok())
 }
 
-/// As MPI counts ranks.
+/// A rank number as MPI's integer type.
 pub(super) fn rank(rank: u32) -> i32 {
     i32::try_from(rank).expect("MPI has as many ranks")
 }

@@ -1,34 +1,34 @@
-//! The last resort: a thread that ends this process where a call of MPI does not come back.
+//! Last resort: a thread that ends this process if an MPI call does not return.
 //!
-//! `MPI_Init`, `MPI_Finalize` and MPI's own collectives wait for all ranks and take no timeout.
+//! `MPI_Init`, `MPI_Finalize` and MPI's own collectives wait for all ranks and have no timeout.
 
 use std::process;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How often it looks.
+/// Polling interval.
 const LOOK: Duration = Duration::from_millis(20);
-/// How long the orderly end of a process may take.
+/// Time limit for an orderly exit of the process.
 const ORDERLY: Duration = Duration::from_millis(500);
 
-/// What is waited for, and until when.
+/// A watched call and its deadline.
 struct Watched {
     until: Instant,
     words: String,
 }
 
-/// Ends this process if something takes too long. Where the system gives no thread for it, it does nothing.
+/// Ends this process if a call takes too long. Does nothing if the thread cannot be started.
 #[derive(Clone)]
 pub(super) struct Watchdog {
     watched: Arc<Mutex<Option<Watched>>>,
 }
 
 impl Watchdog {
-    /// Watches nothing yet.
+    /// Starts the thread, without a watched call.
     ///
-    /// - `say`: where words go before the end.
-    /// - `code`: the exit code of the end.
+    /// - `say`: prints a message before the exit.
+    /// - `code`: exit code.
     pub(super) fn start(say: fn(&str), code: i32) -> Watchdog {
         let watchdog = Watchdog { watched: Arc::default() };
         let own = watchdog.clone();
@@ -36,7 +36,8 @@ impl Watchdog {
             thread::sleep(LOOK);
             if let Some(words) = own.overdue() {
                 say(&words);
-                // What is to be done at the end of a process may wait for the call that does not come back.
+                // Exit handlers may wait for the call that does not return, so the process is aborted if they take
+                // too long.
                 let abort = || {
                     thread::sleep(ORDERLY);
                     process::abort()
@@ -55,14 +56,14 @@ impl Watchdog {
         self.watched.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The words for what has taken too long.
+    /// The message for an overdue call.
     fn overdue(&self) -> Option<String> {
         self.watched().take_if(|watched| watched.until < Instant::now()).map(|watched| watched.words)
     }
 
-    /// Does something that may take no longer than `most`; else `words` are said and this process ends.
+    /// Runs a call that may take at most `most`; otherwise prints `words` and ends the process.
     pub(super) fn during<T>(&self, most: Duration, words: impl FnOnce() -> String, act: impl FnOnce() -> T) -> T {
-        // What is beyond all times is not watched.
+        // A deadline beyond the clock's range is not watched.
         let watched = Instant::now().checked_add(most).map(|until| Watched { until, words: words() });
         *self.watched() = watched;
         let done = act();

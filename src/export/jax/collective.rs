@@ -1,4 +1,4 @@
-//! A collective as calls of `jax.lax`.
+//! Collectives as calls of `jax.lax`.
 
 use super::expression::combined;
 use super::text;
@@ -8,13 +8,13 @@ use crate::mesh::Mesh;
 use crate::operator::Operator;
 use itertools::Itertools;
 
-/// What a word makes of the block called `x`.
+/// The call for a word, applied to the block called `x`.
 pub(super) fn call(word: &Word, x: &str, dtype: DType, mesh: &Mesh) -> String {
     let axes = |on| text::axes(on, mesh);
     match word {
         Word::Rearrange { cut, order, extents } => rearranged(x, cut, order, extents),
         Word::AllGather { axes: on, dim } => format!("lax.all_gather({x}, {}, axis={dim}, tiled=True)", axes(*on)),
-        // Only sums are scattered: the vocabulary has no other.
+        // JAX scatters only sums, so the vocabulary contains no other operator.
         Word::ReduceScatter { axes: on, dim, operator: _ } => {
             format!("lax.psum_scatter({x}, {}, scatter_dimension={dim}, tiled=True)", axes(*on))
         }
@@ -45,7 +45,7 @@ pub(super) fn call(word: &Word, x: &str, dtype: DType, mesh: &Mesh) -> String {
     }
 }
 
-/// Only what changes something is written.
+/// Reshapes and transposes; steps without effect are omitted.
 fn rearranged(x: &str, cut: &[u64], order: &[usize], extents: &[u64]) -> String {
     let is_in_order = order.iter().copied().eq(0..order.len());
     if is_in_order {

@@ -1,4 +1,4 @@
-//! A program for JAX whose collectives XLA chooses: the layouts of the plan as constraints.
+//! A JAX program whose collectives XLA chooses: the layouts of the plan become constraints.
 
 use super::{Module, dense, text};
 use crate::plan::{Plan, StepId};
@@ -8,11 +8,11 @@ use std::fmt::Write as _;
 
 /// The module; `name` is the file of the program and `source` its text.
 ///
-/// Every array that has a name is constrained to the layout that the plan leaves it in. Open sums have no word there;
-/// such arrays are left to XLA, and so are those that are padded.
+/// Every named array is constrained to its layout in the plan. Arrays with open sums cannot be expressed and are left
+/// to XLA, as are padded arrays.
 pub fn constraints(plan: &Plan, name: &str, source: &str) -> String {
     let module = Module::new(plan, name, source);
-    let mut text = module.head("the layouts of its plan; XLA chooses the collectives");
+    let mut text = module.head("layouts of its plan; XLA chooses the collectives");
     text.push_str(&module.arrays());
     text.push_str(&function(&module));
     text
@@ -33,14 +33,14 @@ fn function(module: &Module<'_>) -> String {
     let names = module.inputs.iter().map(|input| (input.value, input.name.clone())).collect();
     let body = dense::body(program, module.source, &names, &module.open(), &constraint);
     let mut text =
-        format!("\n\ndef constrained(mesh, {parameters}):\n    \"\"\"Whole arrays in, whole arrays out.\"\"\"\n{body}");
-    // What does not divide is left whole.
+        format!("\n\ndef constrained(mesh, {parameters}):\n    \"\"\"Takes and returns whole arrays.\"\"\"\n{body}");
+    // Dims that are not divisible are left unsharded.
     let spec =
         |input| if module.padded(input).is_some() { "P()".to_owned() } else { module.spec(module.layout(input)) };
     let shardings = module.inputs.iter().map(|input| format!("NamedSharding(mesh, {})", spec(input)));
     write!(
         text,
-        "\n\ndef spread(mesh, {parameters}):\n    \"\"\"The inputs in their layouts.\"\"\"\n    \
+        "\n\ndef spread(mesh, {parameters}):\n    \"\"\"Shards the inputs.\"\"\"\n    \
          shardings = {}\n    return jax.device_put(({parameters},), shardings)\n",
         text::tuple(shardings)
     )

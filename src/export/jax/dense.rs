@@ -1,4 +1,4 @@
-//! The values of a program as a Python function of whole arrays: no mesh, no layout, no padding.
+//! The values of a program as a Python function of whole arrays, without mesh, layouts or padding.
 
 use super::expression::{self, Lanes, Operand, combined};
 use super::lines::Lines;
@@ -10,10 +10,10 @@ use crate::program::{Program, Value, ValueId};
 use itertools::Itertools;
 use std::collections::HashMap;
 
-/// What is written behind the value of a statement, if anything: a constraint on its layout.
+/// Text appended to the value of a statement, if any: a constraint on its layout.
 pub(super) type Constraint<'a> = &'a dyn Fn(ValueId, &str) -> Option<String>;
 
-/// The lines of the function, without its head; `open` tells the layouts of inputs that come in pieces.
+/// The lines of the function body. `open` holds the layouts of inputs that are given in pieces.
 pub(super) fn body(
     program: &Program,
     source: &str,
@@ -45,7 +45,7 @@ struct Dense<'a> {
 }
 
 impl Dense<'_> {
-    /// The pieces of an open sum are put together first.
+    /// The pieces of an open sum are combined first.
     fn input(&mut self, id: ValueId) {
         if let Some(length) = counted(self.program, id) {
             let dtype = text::dtype(self.program.value(id).dtype);
@@ -65,7 +65,7 @@ impl Dense<'_> {
         self.lines.add_of(value.span, &format!("{name} = {closed}"), "");
     }
 
-    /// The value of a statement is called like it; what stands inside of expressions has names of its own.
+    /// The value of a statement has the statement's name; subexpressions get names of their own.
     fn named(&mut self, id: ValueId) -> String {
         let name = self.names.give(&self.program.name(id), id, |_| false);
         self.called.insert(id, name.clone());
@@ -98,7 +98,7 @@ impl Dense<'_> {
                 .map(|carried| (self.called[&carried.first].clone(), self.called[&carried.last].clone()))
                 .unzip();
             match to.as_slice() {
-                // Nothing is handed on, and there may be nothing else to do.
+                // Without carried values, the loop body may be empty.
                 [] => self.lines.add("pass"),
                 _ => self.lines.add(&format!("{} = {}", to.join(", "), from.join(", "))),
             }

@@ -1,4 +1,4 @@
-//! The steps of a plan as a Python function: what each device does with its own shards.
+//! The steps of a plan as a Python function of each device's shards.
 
 use super::collective;
 use super::expression::{self, Lanes, Operand};
@@ -11,7 +11,7 @@ use crate::plan::{Plan, StepId, StepOp};
 use itertools::Itertools;
 use std::collections::{BTreeSet, HashMap};
 
-/// The lines of the function, without its head.
+/// The lines of the function body.
 pub(super) fn body(plan: &Plan, source: &str, parameters: &HashMap<StepId, String>) -> String {
     let mut device = Device {
         plan,
@@ -25,7 +25,7 @@ pub(super) fn body(plan: &Plan, source: &str, parameters: &HashMap<StepId, Strin
     device.needed = needed(plan, &device.rows);
     let inputs = given(plan);
     for id in &inputs {
-        // What there is several of has its name to the end.
+        // Arrays with several instances keep their name to the end.
         match plan.body(*id) {
             Some(_) => device.names.fix(&parameters[id]),
             None => device.names.give(&parameters[id], *id, |_| false),
@@ -42,10 +42,10 @@ pub(super) fn body(plan: &Plan, source: &str, parameters: &HashMap<StepId, Strin
     device.lines.finish()
 }
 
-/// After which step each one is not needed any more; `None` if it is needed to the end.
+/// The last step that needs each value; `None` if it is needed to the end.
 ///
-/// What a body takes from outside is needed until the body's end, as its next iteration takes it again; so is what it
-/// hands on.
+/// Values from outside a body are needed until the body's end, because the next iteration reads them again. The same
+/// holds for carried values.
 fn needed(plan: &Plan, rows: &HashMap<StepId, Rows>) -> HashMap<StepId, Option<StepId>> {
     let ends: Vec<Option<StepId>> = (0..plan.program.repeats.len())
         .map(|body| plan.ids().filter(|id| plan.body(*id) == Some(body)).last())
@@ -78,21 +78,21 @@ struct Device<'a> {
     plan: &'a Plan,
     lines: Lines<'a>,
     names: Names<StepId>,
-    /// What each step is called.
+    /// The name of each step's result.
     called: HashMap<StepId, String>,
     needed: HashMap<StepId, Option<StepId>>,
-    /// The products that look rows up.
+    /// The products that are row lookups.
     rows: HashMap<StepId, Rows>,
     /// The repeat whose body is being written.
     body: Option<usize>,
 }
 
 impl Device<'_> {
-    /// A shard as the function gets it.
+    /// The shard that the function receives.
     fn input(&mut self, id: StepId, parameter: &str) {
         let (plan, layout) = (self.plan, &self.plan.step(id).layout);
         if plan.times(id) > 1 || plan.body(id).is_some() {
-            // Another one in each iteration.
+            // A different one in each iteration.
             let piece = if pieces(layout).is_some() { "[0]" } else { "" };
             self.called.insert(id, format!("{parameter}[layer]{piece}"));
             return;
@@ -105,7 +105,7 @@ impl Device<'_> {
         }
     }
 
-    /// The places along a dim, which are whole on each device.
+    /// The positions along a dim, which are whole on each device.
     fn counted(&mut self, id: StepId) {
         let layout = &self.plan.step(id).layout;
         let Some(length) = counted(&self.plan.program, self.plan.step(id).value) else { return };
@@ -120,7 +120,7 @@ impl Device<'_> {
         self.named_after(id, id)
     }
 
-    /// A name for the result of a step, that of an array which is not needed after `now` if it has the same.
+    /// A name for the result of a step. Names of arrays that are not needed after `now` may be reused.
     fn named_after(&mut self, id: StepId, now: StepId) -> String {
         let (plan, needed, body) = (self.plan, &self.needed, self.body);
         let is_done = |owner: &StepId| {
@@ -141,7 +141,7 @@ impl Device<'_> {
                 at += 1;
                 continue;
             };
-            // What the body takes from outside stands among its steps, and is done once, before.
+            // Values from outside the body are among its steps; they are computed once, before the loop.
             let last = ids.iter().rposition(|id| self.plan.body(*id) == Some(body)).unwrap_or(at);
             let (own, outside): (Vec<StepId>, Vec<StepId>) =
                 ids[at..=last].iter().partition(|id| self.plan.body(**id) == Some(body));
@@ -157,7 +157,7 @@ impl Device<'_> {
             plan.carried.iter().copied().filter(|(carry, _)| plan.body(*carry) == Some(body)).collect();
         let mut before = BTreeSet::new();
         for (carry, _) in &carried {
-            // What the first iteration begins with may still have to be brought into the layout of the head.
+            // The initial value of the first iteration may have to be converted to the layout at the loop head.
             let ways = std::iter::successors(Some(*carry), |id| {
                 let operand = plan.operands(*id).first().copied();
                 operand.filter(|_| plan.step(*id).op != StepOp::Carry)
@@ -184,7 +184,7 @@ impl Device<'_> {
         for id in steps {
             self.step(id);
         }
-        // All at once: one may be what another was.
+        // A simultaneous assignment: one value may be the previous value of another.
         let handed: Vec<(String, String)> = carried
             .iter()
             .map(|(carry, end)| (self.called[carry].clone(), self.called[end].clone()))

@@ -1,4 +1,4 @@
-//! What one value is, as an expression of jax.numpy: the same on shards and on whole arrays.
+//! A single value as a jax.numpy expression, for shards and whole arrays alike.
 
 use super::text;
 use crate::dtype::DType;
@@ -8,10 +8,10 @@ use crate::operator::Operator;
 use crate::plan::StepOp;
 use itertools::Itertools;
 
-/// An operand: what it is called, and its dtype.
+/// Name and dtype of an operand.
 pub(super) type Operand = (String, DType);
 
-/// What computes one value; `None` where nothing is computed.
+/// The expression of a value; `None` if nothing is computed.
 pub(super) fn value(op: &StepOp, operands: &[Operand], dtype: DType, lanes: &Lanes) -> Option<String> {
     match op {
         StepOp::Product { einsum } => Some(product(operands, einsum, dtype)),
@@ -23,14 +23,14 @@ pub(super) fn value(op: &StepOp, operands: &[Operand], dtype: DType, lanes: &Lan
 
 /// A product.
 fn product(operands: &[Operand], einsum: &Einsum, dtype: DType) -> String {
-    // Two integers widen by themselves; an integer beside a float becomes one first.
+    // Two integer operands are widened implicitly; an integer operand beside a float is converted first.
     let is_mixed = |of: DType| dtype.is_float() && !of.is_float();
     let cast = |(name, of): &Operand| if is_mixed(*of) { cast(name, dtype) } else { name.clone() };
     let arguments = operands.iter().map(cast).join(", ");
     format!("jnp.einsum(\"{einsum}\", {arguments}, preferred_element_type={})", text::dtype(dtype))
 }
 
-/// All elements along the dims that the result lacks, combined.
+/// A reduction over the dims that are missing in the result.
 fn reduce(operator: Operator, operand: &str, einsum: &Einsum, dtype: DType) -> String {
     let [indices] = einsum.operands.as_slice() else { return operand.to_owned() };
     let dims: Vec<usize> = indices.iter().positions(|index| !einsum.result.contains(index)).collect();
@@ -38,7 +38,7 @@ fn reduce(operator: Operator, operand: &str, einsum: &Einsum, dtype: DType) -> S
     transposed(&combined(operator, operand, &text::tuple(dims), dtype), &left, &einsum.result)
 }
 
-/// The elements along some dims combined: `jnp.sum(x, axis=(0,), dtype=jnp.float32)`.
+/// A reduction over some dims: `jnp.sum(x, axis=(0,), dtype=jnp.float32)`.
 pub(super) fn combined(operator: Operator, operand: &str, dims: &str, dtype: DType) -> String {
     let dtype = text::dtype(dtype);
     match operator {
@@ -54,25 +54,25 @@ pub(super) fn combined(operator: Operator, operand: &str, dims: &str, dtype: DTy
     }
 }
 
-/// Where the lanes of a block begin in the whole array, and how many they are: `lax.axis_index("X") * 4`.
+/// Start of a block's lanes in the whole array, for example `lax.axis_index("X") * 4`, and the block's rank.
 pub(super) struct Lanes {
-    /// The first one.
+    /// The first lane; `None` if it is 0.
     pub(super) start: Option<String>,
-    /// Of the block.
+    /// Rank of the block.
     pub(super) rank: usize,
 }
 
-/// An elementwise function of operands that line up.
+/// An elementwise function of aligned operands.
 fn map(function: Function, operands: &[Operand], einsum: &Einsum, dtype: DType, lanes: &Lanes) -> String {
     let aligned: Vec<Operand> = operands
         .iter()
         .zip(&einsum.operands)
         .map(|((name, of), indices)| (aligned(name, indices, &einsum.result), *of))
         .collect();
-    // A number of another dtype is read as one of the result's.
+    // A constant of another dtype is converted to the result's dtype.
     let taken = |place: usize| aligned.get(place).map(|(name, of)| as_dtype(name, *of, dtype)).unwrap_or_default();
     let (a, b, c) = (taken(0), taken(1), taken(2));
-    // What is compared, as the dtype that both sides have.
+    // The compared operands, converted to a common dtype.
     let dtypes = operands.iter().map(|(_, of)| *of);
     let compared = dtypes.reduce(|left, right| left.elementwise(right).unwrap_or(left)).unwrap_or(dtype);
     let side = |place: usize| aligned.get(place).map(|(name, of)| as_dtype(name, *of, compared)).unwrap_or_default();
@@ -131,6 +131,8 @@ fn unary(unary: Unary, a: &str) -> String {
         Unary::Gelu => format!("jax.nn.gelu({a}, approximate=True)"),
         Unary::Exp => format!("jnp.exp({a})"),
         Unary::Tanh => format!("jnp.tanh({a})"),
+        Unary::Sin => format!("jnp.sin({a})"),
+        Unary::Cos => format!("jnp.cos({a})"),
         Unary::Sigmoid => format!("jax.nn.sigmoid({a})"),
         Unary::Silu => format!("jax.nn.silu({a})"),
         Unary::Sqrt => format!("jnp.sqrt({a})"),
@@ -151,11 +153,11 @@ fn by_number(by: ByNumber, a: &str, number: f64, dtype: DType) -> String {
         ByNumber::AtLeast => format!("jnp.maximum({a}, {c})"),
         ByNumber::AtMost => format!("jnp.minimum({a}, {c})"),
     };
-    // Integers by a fraction.
+    // Integers multiplied by a fraction.
     if dtype.is_float() || number.fract() == 0.0 { value } else { format!("({value}).astype({})", text::dtype(dtype)) }
 }
 
-/// The block with a filler in the lanes that are padding.
+/// The block with a filler in its padding lanes.
 fn filled(a: &str, dim: u8, valid: u64, with: Filler, dtype: DType, lanes: &Lanes) -> String {
     let around: Vec<&str> = (0..lanes.rank).map(|place| if place == usize::from(dim) { ":" } else { "None" }).collect();
     let start = lanes.start.as_ref().map(|start| format!("{start} + ")).unwrap_or_default();
@@ -173,11 +175,11 @@ fn filled(a: &str, dim: u8, valid: u64, with: Filler, dtype: DType, lanes: &Lane
     format!("jnp.where({lane} < {valid}, {a}, {filler})")
 }
 
-/// An operand with its dims in the order of the result, and a dim of one for each that it lacks.
+/// An operand with its dims in result order, and a dim of length 1 for each missing one.
 fn aligned(name: &str, indices: &[Index], result: &[Index]) -> String {
     let there: Vec<Index> = result.iter().copied().filter(|index| indices.contains(index)).collect();
     let name = transposed(name, indices, &there);
-    // Missing dims in front broadcast by themselves.
+    // Missing leading dims broadcast implicitly.
     let first = result.iter().position(|index| indices.contains(index)).unwrap_or(result.len());
     let places: Vec<&str> =
         result[first..].iter().map(|index| if indices.contains(index) { ":" } else { "None" }).collect();

@@ -1,7 +1,7 @@
-//! Lines of a Python function, each group under the statement that it comes from.
+//! Lines of a Python function, grouped by the statement that they come from.
 
 use crate::escape;
-use crate::export::told;
+use crate::export::source;
 use crate::span::Span;
 
 /// Lines so far.
@@ -9,7 +9,7 @@ pub(super) struct Lines<'a> {
     source: &'a str,
     text: String,
     depth: usize,
-    /// Where the statement of the last line stands.
+    /// Position of the last line's statement.
     last: Option<usize>,
 }
 
@@ -18,7 +18,7 @@ impl<'a> Lines<'a> {
         Lines { source, text: String::new(), depth, last: None }
     }
 
-    /// A line of its own.
+    /// Adds a line that belongs to no statement.
     pub(super) fn add(&mut self, line: &str) {
         for _ in 0..self.depth {
             self.text.push_str("    ");
@@ -27,9 +27,10 @@ impl<'a> Lines<'a> {
         self.text.push('\n');
     }
 
-    /// A line of a statement, which is told once for all its lines; `note` stands behind it as a comment.
+    /// Adds a line of a statement. The statement is printed once, above its first line; `note` is appended as a
+    /// comment.
     pub(super) fn add_of(&mut self, statement: Span, line: &str, note: &str) {
-        let (number, text) = told::line(self.source, statement);
+        let (number, text) = source::line(self.source, statement);
         if self.last != Some(number) {
             self.last = Some(number);
             self.add(&format!("# {number}: {}", escape::line(text)));
@@ -40,7 +41,7 @@ impl<'a> Lines<'a> {
         }
     }
 
-    /// What follows stands in a block.
+    /// Opens an indented block.
     pub(super) fn open(&mut self, head: &str) {
         self.add(head);
         self.depth += 1;

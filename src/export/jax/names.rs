@@ -1,15 +1,15 @@
-//! Names of Python for arrays.
+//! Python names for arrays.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Words of Python, and what a module that is written here calls its own.
+/// Python keywords, and the names that generated modules define.
 const TAKEN: &str = "\
     False None True and as assert async await break class continue def del elif else except finally for from global \
     if import in is lambda nonlocal not or pass raise return try while with yield jax jnp np lax P os time functools \
     sys AxisType NamedSharding range max min print float int zip make_mesh device run dense constrained main inputs \
     closed mesh layer MESH INPUTS OUTPUTS check differences to_integer rows_of abs len tuple spread";
 
-/// A word that Python takes as a name: letters, digits and `_`; a prime is `_p`.
+/// Converts a name to a Python identifier: letters, digits and `_`; a prime becomes `_p`.
 pub(super) fn identifier(name: &str) -> String {
     let mut word = String::new();
     for character in name.chars() {
@@ -32,11 +32,11 @@ pub(super) fn identifier(name: &str) -> String {
     word
 }
 
-/// Who has which name at the moment; a name is given again once what had it is not needed any more.
+/// The current owner of each name. A name may be reused when its owner is no longer needed.
 #[derive(Debug)]
 pub(super) struct Names<T> {
     owners: BTreeMap<String, T>,
-    /// Names that nobody may take.
+    /// Names that cannot be given.
     fixed: BTreeSet<String>,
 }
 
@@ -45,14 +45,14 @@ impl<T> Names<T> {
         Names { owners: BTreeMap::new(), fixed: BTreeSet::new() }
     }
 
-    /// A name that nobody else gets.
+    /// A name that is never given again.
     pub(super) fn fix(&mut self, name: &str) -> String {
         let word = self.free(name, |_| false);
         self.fixed.insert(word.clone());
         word
     }
 
-    /// A name for `owner`: that of one who `is_done`, or one that nobody has.
+    /// A name for `owner`: that of an owner for which `is_done` holds, or an unused one.
     pub(super) fn give(&mut self, name: &str, owner: T, is_done: impl Fn(&T) -> bool) -> String {
         let word = self.free(name, is_done);
         self.owners.insert(word.clone(), owner);

@@ -1,4 +1,4 @@
-//! Products that look rows up, as `jnp.take`: a one-hot array of a whole vocabulary would be larger than any memory.
+//! Products that look up rows, written as `jnp.take`: the one-hot array of a whole vocabulary would not fit in memory.
 
 use crate::einsum::Index;
 use crate::function::{Function, Relation};
@@ -7,21 +7,21 @@ use crate::program::Definition;
 use crate::supply::Supply;
 use std::collections::HashMap;
 
-/// What a product looks up.
+/// A row lookup.
 pub(super) struct Rows {
-    /// The array of the rows.
+    /// The array that contains the rows.
     pub(super) table: StepId,
-    /// Which rows.
+    /// The row numbers to look up.
     pub(super) numbers: StepId,
-    /// The numbers of the rows that the device has.
+    /// The numbers of the rows that the device holds.
     pub(super) places: StepId,
-    /// The dim of the table that is looked up.
+    /// The dim of the table that contains the rows.
     pub(super) axis: usize,
-    /// The indices of what is taken, by the einsum of the product.
+    /// Indices of the lookup's result, in the numbering of the product's einsum.
     pub(super) order: Vec<Index>,
 }
 
-/// The products of a plan that do so; others of that kind, such as sums of rows, stay products.
+/// The products of a plan that are row lookups. Similar products, such as sums of rows, stay products.
 pub(super) fn rows(plan: &Plan) -> HashMap<StepId, Rows> {
     let accesses = plan.accesses();
     let found = plan.ids().filter_map(|id| {
@@ -35,7 +35,7 @@ pub(super) fn rows(plan: &Plan) -> HashMap<StepId, Rows> {
         let is_plain = !einsum.result.contains(&lookup.index) && by.iter().all(|index| !of.contains(index));
         let is_whole = by.iter().chain(&of).all(|index| einsum.result.contains(index));
         let (dim, dims) = (plan.step(table).layout.dims[axis], &plan.program.dims);
-        // The rows that are padding are 0 as long as nothing has been computed of them.
+        // Padding rows are 0 only while nothing has been computed from them.
         let is_padded = dim.size != dims.size(dim.id) && !matches!(plan.step(source(plan, table)).op, StepOp::Input);
         if !is_plain || !is_whole || is_padded {
             return None;
@@ -49,7 +49,7 @@ pub(super) fn rows(plan: &Plan) -> HashMap<StepId, Rows> {
                 StepOp::Map { function: Function::Fill { .. }, .. } => hot = operands[0],
                 StepOp::Map { function: Function::Is(Relation::Equal), einsum } => {
                     let own = usize::from(!is_places(plan, operands[0]));
-                    // The dims of the numbers stand in the one-hot array as they stand in the numbers.
+                    // The dims of the row numbers have the same order in the one-hot array.
                     let place = einsum.operands[own].first()?;
                     let rest: Vec<Index> = einsum.result.iter().copied().filter(|index| index != place).collect();
                     if einsum.operands[1 - own] != rest {
@@ -67,13 +67,13 @@ pub(super) fn rows(plan: &Plan) -> HashMap<StepId, Rows> {
     found.collect()
 }
 
-/// Whether a step holds places along a dim, or a slice of them.
+/// Whether a step holds the positions along a dim, or a slice of them.
 fn is_places(plan: &Plan, id: StepId) -> bool {
     let value = plan.step(source(plan, id)).value;
     plan.program.value(value).definition == Definition::Input { supply: Supply::Counted }
 }
 
-/// Where what a step holds comes from, before all moves.
+/// The step from which a value originates, before all moves.
 fn source(plan: &Plan, mut id: StepId) -> StepId {
     while let (StepOp::Collective(_), Some(operand)) = (&plan.step(id).op, plan.operands(id).first()) {
         id = *operand;

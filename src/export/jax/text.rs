@@ -1,11 +1,11 @@
-//! Pieces of Python.
+//! Python syntax.
 
 use crate::dtype::DType;
 use crate::escape::python_string;
 use crate::mesh::{Axes, Mesh};
 use itertools::Itertools;
 
-/// `(4, 2)`, `(4,)`
+/// A tuple: `(4, 2)`, `(4,)`.
 pub(super) fn tuple<T: ToString>(items: impl IntoIterator<Item = T>) -> String {
     let items: Vec<String> = items.into_iter().map(|item| item.to_string()).collect();
     match items.as_slice() {
@@ -14,7 +14,7 @@ pub(super) fn tuple<T: ToString>(items: impl IntoIterator<Item = T>) -> String {
     }
 }
 
-/// Axes as a name of lax: `"X"`, `("X", "Y")`.
+/// Axes as a `lax` axis name: `"X"`, `("X", "Y")`.
 pub(super) fn axes(axes: Axes, mesh: &Mesh) -> String {
     let names: Vec<String> = axes.iter().map(|axis| python_string(&mesh.axis(axis).name)).collect();
     match names.as_slice() {
@@ -23,13 +23,13 @@ pub(super) fn axes(axes: Axes, mesh: &Mesh) -> String {
     }
 }
 
-/// `P("X", None, ("Y", "Z"))`; `pieces` stand in front, for an open sum.
+/// A partition spec: `P("X", None, ("Y", "Z"))`. For an open sum, `pieces` come first.
 pub(super) fn spec(pieces: Option<Axes>, dims: &[Axes], mesh: &Mesh) -> String {
     let entry = |on: &Axes| if on.is_empty() { "None".to_owned() } else { axes(*on, mesh) };
     format!("P({})", pieces.iter().chain(dims).map(entry).join(", "))
 }
 
-/// `jnp.bfloat16`
+/// A dtype: `jnp.bfloat16`.
 pub(super) fn dtype(dtype: DType) -> &'static str {
     match dtype {
         DType::Bool => "jnp.bool_",
@@ -43,7 +43,7 @@ pub(super) fn dtype(dtype: DType) -> &'static str {
     }
 }
 
-/// A number that is taken as one of the array's dtype.
+/// A number that is converted to the array's dtype.
 #[expect(clippy::cast_possible_truncation, reason = "the range is checked")]
 pub(super) fn number(number: f64, of: DType) -> String {
     if of == DType::Bool {

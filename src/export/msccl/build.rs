@@ -1,8 +1,8 @@
-//! The actions of ranks as the steps of thread blocks.
+//! Assigns the actions of ranks to thread blocks.
 //!
-//! Each block sends to one rank, or receives from one, or works alone, on one channel. The actions of a rank that touch
-//! the same chunks are kept in order: a step waits for the last step of each other block that it needs, unless that
-//! follows from what it, or its block, waits for anyway.
+//! Each block sends to one rank, receives from one, or works locally, on one channel. Actions of a rank that touch
+//! the same chunks stay in order: a step waits for the last such step in each other block, unless that follows from
+//! other waits of its block.
 
 use super::{
     Block, Dialect, Gpu, MOST_AWAITED, MOST_BLOCKS, MOST_CHANNELS, MOST_COUNT, MOST_ON_CHANNEL, MOST_STEPS, Op,
@@ -13,51 +13,49 @@ use crate::export::ranks::{Action, Algorithm, Kind, Rank, Span};
 use std::collections::BTreeMap;
 use thiserror::Error;
 
-/// What the format cannot say.
+/// A limit of the format that an algorithm exceeds.
 #[derive(Clone, Debug, PartialEq, Eq, Error, miette::Diagnostic)]
 #[diagnostic(code("not-exported"))]
 pub enum Unsaid {
     /// A rank needs more thread blocks than a runtime has.
-    #[error("rank {rank} needs {blocks} thread blocks, and MSCCL has at most {MOST_BLOCKS}")]
-    #[diagnostic(help("take a method with fewer messages, such as a ring"))]
+    #[error("rank {rank} needs {blocks} thread blocks; the limit of MSCCL is {MOST_BLOCKS}")]
+    #[diagnostic(help("use a method with fewer messages, such as a ring"))]
     Blocks {
         /// The rank.
         rank: usize,
-        /// So many.
+        /// Number of thread blocks.
         blocks: usize,
     },
-    /// More thread blocks have to be waited for than a runtime can number.
-    #[error(
-        "rank {rank} waits for steps of {blocks} thread blocks, and MSCCL can number at most {MOST_AWAITED} of them"
-    )]
-    #[diagnostic(help("take a method with fewer messages, such as a ring"))]
+    /// More thread blocks are waited for than a runtime can number.
+    #[error("rank {rank} waits for steps of {blocks} thread blocks; the limit of MSCCL is {MOST_AWAITED}")]
+    #[diagnostic(help("use a method with fewer messages, such as a ring"))]
     Awaited {
         /// The rank.
         rank: usize,
-        /// Thread blocks that are waited for.
+        /// Number of thread blocks that are waited for.
         blocks: usize,
     },
     /// More channels than a runtime has.
-    #[error("it needs {0} channels, and MSCCL has at most {MOST_CHANNELS}")]
-    #[diagnostic(help("take a method with fewer messages, such as a ring"))]
+    #[error("the collective needs {0} channels; the limit of MSCCL is {MOST_CHANNELS}")]
+    #[diagnostic(help("use a method with fewer messages, such as a ring"))]
     Channels(usize),
-    /// A thread block has more steps than a runtime has room for.
-    #[error("a thread block of rank {rank} has {steps} steps, and the runtime has room for {most}")]
-    #[diagnostic(help("take a method with fewer messages, or fewer chunks"))]
+    /// A thread block exceeds the runtime's step limit.
+    #[error("a thread block of rank {rank} has {steps} steps; the limit of the runtime is {most}")]
+    #[diagnostic(help("use a method with fewer messages or fewer chunks"))]
     Steps {
         /// The rank.
         rank: usize,
-        /// Its steps.
+        /// Number of steps.
         steps: usize,
-        /// As many as there may be.
+        /// The limit.
         most: usize,
     },
 }
 
-/// What microsoft/msccl takes where nothing is said.
+/// Default maximum size of microsoft/msccl in bytes.
 const MOST_BYTES: u64 = 1 << 27;
 
-/// Who a block works with, and which of several such blocks it is.
+/// The peer of a block, and its index among the blocks with this peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Work {
     Local(usize),
@@ -68,9 +66,9 @@ enum Work {
 /// The file of an algorithm.
 ///
 /// # Errors
-/// If it is beyond a limit of the format.
+/// If the algorithm exceeds a limit of the format.
 pub fn build(algorithm: &Algorithm, name: &str, options: &Options) -> Result<Program, Unsaid> {
-    // So many messages go through a block before the next one takes over; waiting takes steps too.
+    // Number of messages per block before the next block takes over. Waiting takes steps, too.
     let room = options.steps.unwrap_or(options.dialect.most_steps()).min(MOST_STEPS);
     let mut most = room.max(1);
     loop {
@@ -120,7 +118,7 @@ fn attempt(
         channels,
         chunks_per_loop,
         in_place: false,
-        // One dialect demands them.
+        // The Azure dialect requires sizes.
         sizes: options.sizes.or((options.dialect == Dialect::Azure).then_some((0, MOST_BYTES))),
         gpus,
     })
@@ -132,20 +130,20 @@ struct Writer<'a> {
     most: usize,
     blocks: Vec<(Work, Block)>,
     by_work: BTreeMap<Work, usize>,
-    /// The messages so far, to and from each rank.
+    /// The number of messages to and from each rank so far.
     messages: [BTreeMap<u32, usize>; 2],
     local: usize,
     history: History<At>,
-    /// What is done when a step is: by block, how many of its steps.
+    /// The steps known to be done after a step: by block, the number of its steps.
     known: BTreeMap<At, Vec<usize>>,
-    /// What is done before the next step of a block.
+    /// The steps known to be done before the next step of a block.
     ahead: Vec<Vec<usize>>,
 }
 
-/// Thread blocks for which others wait get the first numbers.
+/// Renumbers thread blocks so that those that others wait for come first.
 ///
 /// # Errors
-/// How many they are, if these are more than a runtime can number.
+/// The number of such blocks, if it exceeds the limit of a runtime.
 fn awaited_first(gpu: Gpu) -> Result<Gpu, usize> {
     let is_awaited = |block: &Block| block.steps.iter().any(|step| step.awaited);
     let (first, others): (Vec<usize>, Vec<usize>) =
@@ -163,7 +161,7 @@ fn awaited_first(gpu: Gpu) -> Result<Gpu, usize> {
     Ok(Gpu { blocks, ..gpu })
 }
 
-/// A block and a step of it.
+/// A block and one of its steps.
 type At = (usize, usize);
 
 impl<'a> Writer<'a> {
@@ -194,7 +192,7 @@ impl<'a> Writer<'a> {
         Gpu { chunks, blocks }
     }
 
-    /// The block that does an action.
+    /// The block that executes an action.
     fn block(&mut self, action: &Action) -> usize {
         let most = self.most;
         let mut next = |side: usize, peer: u32| {
@@ -214,7 +212,7 @@ impl<'a> Writer<'a> {
             return *block;
         }
         let n = self.algorithm.ranks.len();
-        // Both ends count how far the receiver is above the sender.
+        // Both ends compute the distance from sender to receiver.
         let lanes = (n - 1).div_ceil(MOST_ON_CHANNEL).max(1);
         let channel = |distance: usize, turn: usize| {
             u32::try_from(turn * lanes + distance.saturating_sub(1) / MOST_ON_CHANNEL).unwrap_or(u32::MAX)
@@ -235,14 +233,14 @@ impl<'a> Writer<'a> {
     fn action(&mut self, action: &Action) {
         let block = self.block(action);
         let (reads, writes): (Vec<Span>, Option<Span>) = (action.reads().collect(), action.writes());
-        // The last step of each block that has to be done before.
+        // For each block, the last step that must be done before.
         let mut before: BTreeMap<usize, usize> = BTreeMap::new();
         for (other, step) in self.history.before(&reads, writes) {
             before.entry(other).and_modify(|last| *last = step.max(*last)).or_insert(step);
         }
         before.remove(&block);
         let mut ahead = std::mem::take(&mut self.ahead[block]);
-        // The latest steps say most about others, so they are waited for first.
+        // Later steps imply most others, so waits for them are added first.
         let mut waits: Vec<At> = Vec::new();
         let mut order: Vec<At> = before.into_iter().collect();
         let weight = |at: &At| self.known[at].iter().sum::<usize>();
@@ -285,7 +283,7 @@ fn merge(done: &mut Vec<usize>, more: &[usize]) {
     more.iter().enumerate().for_each(|(block, count)| set(done, block, *count));
 }
 
-/// An action on no more chunks than a step takes at once.
+/// Splits an action so that no part exceeds the maximum chunks per step.
 fn pieces(action: Action) -> Vec<Action> {
     let count = action.writes().or_else(|| action.reads().next()).map_or(0, |span| span.count);
     let piece = |start: u64| {
@@ -303,7 +301,7 @@ fn pieces(action: Action) -> Vec<Action> {
 
 fn step(action: &Action) -> Step {
     let (op, source, target) = match *action {
-        // What is not there is written as the other one is.
+        // An operand that the operation does not use repeats the other one.
         Action::Send { from, .. } => (Op::Send, from, from),
         Action::Receive { into, .. } => (Op::Receive, into, into),
         Action::ReceiveAdd { with, into, .. } => (Op::ReceiveReduceCopy, with, into),

@@ -1,13 +1,13 @@
-//! MSCCL's XML: what the runtimes of microsoft/msccl, of Azure's executor and of RCCL load.
+//! MSCCL XML files, as loaded by the runtimes of microsoft/msccl, Azure's executor and RCCL.
 //!
-//! A rank's work is done by *thread blocks*, each of which sends to one rank and receives from one at most, step after
+//! A rank's work is done by *thread blocks*. Each sends to at most one rank and receives from at most one, step by
 //! step. A step may wait for one step of another block of its rank. Messages on a channel between two ranks arrive in
-//! the order in which they are sent. Nothing is written to buffers of another rank: a message lies in one of the slots
-//! of its connection until the receiver takes it from there, and a send waits for a free slot.
+//! the order in which they are sent. A message is not written to the receiver's buffers: it stays in a slot of its
+//! connection until the receiver takes it, and a send waits for a free slot.
 //!
-//! Read in the sources of the parsers: <https://github.com/microsoft/msccl> (`src/graph/` and `src/misc/`),
-//! <https://github.com/Azure/msccl-executor-nccl>. They are written by hand and take no XML declaration, no tabs, and
-//! exactly one space between attributes; so that is what is written.
+//! Based on the parsers' sources: <https://github.com/microsoft/msccl> (`src/graph/` and `src/misc/`),
+//! <https://github.com/Azure/msccl-executor-nccl>. The parsers accept no XML declaration and no tabs, and require
+//! exactly one space between attributes; files are written accordingly.
 
 mod build;
 mod prove;
@@ -21,26 +21,26 @@ pub use write::write;
 
 use crate::export::ranks::{Buffer, Kind};
 
-/// The most steps in a thread block that any runtime has room for.
+/// Maximum steps per thread block of any runtime.
 pub const MOST_STEPS: usize = 256;
-/// Thread blocks with smaller numbers than this can be waited for: `depid` is kept in 8 bits with a sign.
+/// Only thread blocks with smaller numbers can be waited for: `depid` is stored in a signed byte.
 pub const MOST_AWAITED: usize = 128;
 /// Slots of a connection: NCCL's `NCCL_STEPS`.
 pub const SLOTS: u32 = 8;
-/// The most thread blocks of a rank.
+/// Maximum thread blocks per rank.
 pub const MOST_BLOCKS: usize = 216;
-/// The most thread blocks of a rank that send, or receive, on one channel.
+/// Maximum thread blocks per rank that send, or receive, on one channel.
 pub const MOST_ON_CHANNEL: usize = 32;
-/// The most channels.
+/// Maximum channels.
 pub const MOST_CHANNELS: usize = 32;
-/// The most chunks in one step.
+/// Maximum chunks per step.
 pub const MOST_COUNT: u64 = 71;
-/// Chunks of a buffer.
+/// Maximum chunks per buffer.
 pub const MOST_CHUNKS: u64 = 1 << 24;
-/// The most ranks that are read.
+/// Maximum ranks of a file that is read.
 pub const MOST_RANKS: usize = 1 << 12;
 
-/// Who is to read the file.
+/// Target runtime of the file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 pub enum Dialect {
@@ -52,7 +52,7 @@ pub enum Dialect {
 }
 
 impl Dialect {
-    /// Steps of a thread block for which its runtimes have room, unless they are built with `MSCCL_MAX_NUM_STEPS`.
+    /// Default maximum of steps per thread block; runtimes can be built with another `MSCCL_MAX_NUM_STEPS`.
     pub fn most_steps(self) -> usize {
         match self {
             Dialect::Msccl => MOST_STEPS,
@@ -61,7 +61,7 @@ impl Dialect {
     }
 }
 
-/// How data is sent.
+/// Protocol of messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 pub enum Protocol {
@@ -75,10 +75,10 @@ pub enum Protocol {
 }
 
 impl Protocol {
-    /// All of them.
+    /// All protocols.
     pub const ALL: [Protocol; 3] = [Protocol::Simple, Protocol::Ll, Protocol::Ll128];
 
-    /// Slots of a connection that a chunk takes: `MSCCL_CHUNKSTEPS` of the simple protocol, one of the others.
+    /// Slots of a connection that a chunk takes: `MSCCL_CHUNKSTEPS` for the simple protocol, otherwise one.
     pub fn slots(self) -> u32 {
         match self {
             Protocol::Simple => SLOTS / 2,
@@ -86,7 +86,7 @@ impl Protocol {
         }
     }
 
-    /// As it is written.
+    /// Name in files.
     pub fn name(self) -> &'static str {
         match self {
             Protocol::Simple => "Simple",
@@ -96,53 +96,53 @@ impl Protocol {
     }
 }
 
-/// What can be chosen.
+/// Options of the export.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// Who is to read the file.
+    /// Target runtime.
     pub dialect: Dialect,
-    /// How data is sent.
+    /// Protocol.
     pub protocol: Protocol,
-    /// The least and the most bytes for which the runtime takes it.
+    /// Minimum and maximum bytes for which the runtime selects the file.
     pub sizes: Option<(u64, u64)>,
-    /// The most steps in a thread block; without, those of the dialect.
+    /// Maximum steps per thread block; by default that of the dialect.
     pub steps: Option<usize>,
 }
 
 /// A file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
-    /// A name for people.
+    /// Display name.
     pub name: String,
-    /// What it claims to do; none if it is `custom`.
+    /// The collective that it claims to implement; `None` if it is `custom`.
     pub kind: Option<Kind>,
-    /// Who is to read it: Azure's, if it says what that one demands.
+    /// Target runtime: Azure if the file has the attributes that Azure requires.
     pub dialect: Dialect,
-    /// How data is sent.
+    /// Protocol.
     pub protocol: Protocol,
-    /// How many channels there are.
+    /// Number of channels.
     pub channels: u32,
-    /// Chunks of the whole collective that are done in one loop.
+    /// Chunks of the whole collective per loop iteration.
     pub chunks_per_loop: u64,
     /// Whether the input is a part of the output, or the same buffer.
     pub in_place: bool,
-    /// The least and the most bytes for which the runtime takes it.
+    /// Minimum and maximum bytes for which the runtime selects the file.
     pub sizes: Option<(u64, u64)>,
-    /// By rank.
+    /// Programs of the ranks.
     pub gpus: Vec<Gpu>,
 }
 
-/// What one rank does.
+/// The program of one rank.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Gpu {
-    /// Chunks of its buffers: input, output, scratch.
+    /// Chunks of the input, output and scratch buffers.
     pub chunks: [u64; 3],
-    /// By id.
+    /// Thread blocks by id.
     pub blocks: Vec<Block>,
 }
 
 impl Gpu {
-    /// The chunks of a buffer.
+    /// Number of chunks of a buffer.
     pub fn size(&self, buffer: Buffer) -> u64 {
         match buffer {
             Buffer::Input => self.chunks[0],
@@ -155,43 +155,43 @@ impl Gpu {
 /// A thread block.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Block {
-    /// To whom it sends.
+    /// The rank that it sends to.
     pub send: Option<u32>,
-    /// From whom it receives.
+    /// The rank that it receives from.
     pub receive: Option<u32>,
-    /// On which channel.
+    /// Channel of both connections.
     pub channel: u32,
-    /// One after the other.
+    /// Steps, executed in order.
     pub steps: Vec<Step>,
 }
 
 /// A step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// What is done.
+    /// Operation.
     pub op: Op,
-    /// What is read, or is in the place of it.
+    /// Chunks read, or a placeholder.
     pub source: Place,
-    /// What is written.
+    /// Chunks written.
     pub target: Place,
-    /// So many chunks.
+    /// Number of chunks.
     pub count: u64,
-    /// The step, of a thread block of this rank, for which it waits.
+    /// The step (thread block of this rank, and number) for which it waits.
     pub after: Option<(usize, usize)>,
-    /// Whether others wait for it.
+    /// Whether other steps wait for it.
     pub awaited: bool,
 }
 
-/// A chunk of a buffer; a step speaks of `count` of them from there.
+/// The first chunk of a range; the step's `count` gives its length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// Of the rank.
+    /// The buffer.
     pub buffer: Buffer,
-    /// From 0.
+    /// The chunk, from 0.
     pub chunk: u64,
 }
 
-/// What a step does.
+/// Operation of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Op {
     /// `s`: sends the source.
@@ -204,7 +204,7 @@ pub enum Op {
     ReceiveReduceSend,
     /// `rrc`: receives, adds the source, and stores into the target.
     ReceiveReduceCopy,
-    /// `rrcs`: the same, and sends the sum on.
+    /// `rrcs`: as `rrc`, and sends the sum on.
     ReceiveReduceCopySend,
     /// `cpy`: copies the source to the target.
     Copy,
@@ -215,7 +215,7 @@ pub enum Op {
 }
 
 impl Op {
-    /// All of them.
+    /// All operations.
     pub const ALL: [Op; 9] = [
         Op::Send,
         Op::Receive,
@@ -228,7 +228,7 @@ impl Op {
         Op::Nop,
     ];
 
-    /// The word, and whether it sends, receives, reads its source and writes its target.
+    /// The word in files, and whether the operation sends, receives, reads its source and writes its target.
     fn facts(self) -> (&'static str, [bool; 4]) {
         match self {
             Op::Send => ("s", [true, false, true, false]),
@@ -243,7 +243,7 @@ impl Op {
         }
     }
 
-    /// As it is written.
+    /// The word in files.
     pub fn word(self) -> &'static str {
         self.facts().0
     }

@@ -1,32 +1,32 @@
-//! What a file does, on symbols, against the collective that it claims to be.
+//! Proves that a file implements the collective that it claims, by symbolic execution.
 //!
-//! The ranks are run once, in some order, and each chunk is known by what has been added up in it. One run stands for
-//! all if no two accesses to the same chunk, one of them a write, can come in either order. Their order is shown from
-//! three facts:
+//! The ranks are run once, in some order. The content of a chunk is the set of input chunks that have been added up
+//! in it. One run represents all if no two accesses to the same chunk, one of them a write, can occur in either
+//! order. Order is derived from three facts:
 //!
-//! - A step of a thread block begins after the one before it has ended.
+//! - A step of a thread block begins after the previous one has ended.
 //! - A step begins after the step for which it waits has ended.
-//! - A step handles its n-th chunk after the step that sent this chunk has handled its own n-th. Nothing is known about
-//!   later chunks of that step: they may not have been sent yet.
+//! - A step handles its n-th chunk after the step that sent this chunk has handled its own n-th. Nothing is known
+//!   about later chunks of that step: they may not have been sent yet.
 //!
-//! Within a step nothing orders the chunks, since a message may hold one of them or all: a step that reads a chunk as
+//! Within a step nothing orders the chunks, since a message may hold one of them or all. A step that reads a chunk as
 //! one of its chunks and writes it as another is refused.
 //!
 //! # Deadlocks
-//! A connection has few slots, and a send waits for a free one. One run decides whether all thread blocks come to their
-//! end. What a thread block waits for next is fixed: a message, a free slot, or a step of another block. Only one block
-//! sends on a connection and only one receives, so that nothing that others do takes a message or a slot away again:
-//! a step that can be done stays so until it is done. Hence two runs can be brought into the same order, and all runs
-//! that go as far as they can do the same steps.
+//! A connection has few slots, and a send waits for a free one. One run decides whether all thread blocks finish. The
+//! next condition that a thread block waits for is fixed: a message, a free slot, or a step of another block. Only
+//! one block sends on a connection and only one receives, so no other block can take away a message or a slot: a step
+//! that can run stays runnable until it has run. Hence two runs can be brought into the same order, and all maximal
+//! runs execute the same steps.
 //!
-//! How many chunks go into one message depends on the size of the call. With one chunk in each, a step of several takes
-//! most slots: whatever can be done then can be done with fewer and longer messages. So a step is run chunk by chunk.
+//! The number of chunks per message depends on the size of the call. One chunk per message takes the most slots: a
+//! step that can run then can also run with fewer, longer messages. So steps are run chunk by chunk.
 //!
 //! # Launches
-//! A block writes to buffers of its own rank only: what is sent lies in the connection until its receiver fetches it.
-//! So all that changes the output of a rank has been done when its own kernel ends, whatever other ranks do. A rank that
-//! has begun the next launch can only fill the slots behind the messages of this one. As no messages are left over, the
-//! launches one after the other are one of the possible runs, and all others end like it.
+//! A block writes only to buffers of its own rank: data stays in the connection until its receiver fetches it. So all
+//! changes to a rank's output are done when its own kernel ends, independent of other ranks. A rank that has begun
+//! the next launch can only fill the slots behind the messages of this one. As no messages are left over, running the
+//! launches one after the other is one of the possible runs, and all others have the same result.
 
 use super::{Dialect, Gpu, MOST_AWAITED, MOST_CHUNKS, Op, Place, Program, SLOTS, Step};
 use crate::export::ranks::machine::{Content, Lists, Machine, Move, Slot, Turn, in_turns};
@@ -34,29 +34,29 @@ use crate::export::ranks::order::{Accesses, Clock, merge};
 use crate::export::ranks::{Access, At, Flaw, Format, Kind, Proven, Wait};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// What a runtime has room for.
+/// Capacity of a runtime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Room {
-    /// Slots of a connection between two ranks, of which a chunk takes [`Protocol::slots`](super::Protocol::slots).
+    /// Slots of a connection between two ranks. A chunk takes [`Protocol::slots`](super::Protocol::slots).
     pub slots: u32,
-    /// Steps of a thread block.
+    /// Steps per thread block.
     pub steps: usize,
 }
 
 impl Room {
-    /// What the runtimes of a dialect have if nothing else is said when they are built.
+    /// Default capacity of the runtimes of a dialect.
     pub fn of(dialect: Dialect) -> Room {
         Room { slots: SLOTS, steps: dialect.most_steps() }
     }
 }
 
-/// Proves a file for runtimes with so much room.
+/// Proves a file for runtimes with this capacity.
 ///
 /// # Errors
 /// The first flaw.
 pub fn prove(program: &Program, kind: Option<Kind>, room: Room) -> Result<Proven, Flaw> {
-    let untold = || Flaw::Untold("the file is `custom`".to_owned(), "it");
-    let kind = kind.or(program.kind).ok_or_else(untold)?;
+    let unnamed = || Flaw::Unnamed("the collective is `custom`".to_owned(), "the file");
+    let kind = kind.or(program.kind).ok_or_else(unnamed)?;
     limits(program, room)?;
     let chunks = program.gpus.iter().map(|gpu| [gpu.chunks[0], gpu.chunks[1]]);
     let machine = Machine::new(Format::Msccl, (kind, program.in_place), chunks)?;
@@ -82,11 +82,11 @@ pub fn prove(program: &Program, kind: Option<Kind>, room: Room) -> Result<Proven
     Ok(run.machine.proven(steps, run.messages, unused))
 }
 
-/// That the runtime can load the file, and reads in it what it says.
+/// Checks that the runtime can load the file without misreading it.
 fn limits(program: &Program, room: Room) -> Result<(), Flaw> {
     for (rank, gpu) in program.gpus.iter().enumerate() {
         if let Some(chunks) = gpu.chunks.into_iter().find(|chunks| *chunks > MOST_CHUNKS) {
-            let what = format!("a buffer of {chunks} chunks; at most {MOST_CHUNKS} are taken");
+            let what = format!("a buffer of {chunks} chunks; the limit is {MOST_CHUNKS}");
             return Err(Flaw::Limit { rank, block: None, what });
         }
         for (block, steps) in gpu.blocks.iter().map(|block| &block.steps).enumerate() {
@@ -106,51 +106,51 @@ fn limits(program: &Program, room: Room) -> Result<(), Flaw> {
     Ok(())
 }
 
-/// That there is what a step waits for, reads and writes. Files that are read have it.
+/// Checks that the steps and chunks that a step refers to exist. Files read from text have been checked already.
 ///
 /// # Errors
-/// What there is not.
+/// The missing entity.
 fn exists(gpu: &Gpu, step: &Step) -> Result<(), String> {
     if let Some((block, place)) = step.after
         && gpu.blocks.get(block).is_none_or(|block| block.steps.len() <= place)
     {
-        return Err(format!("it waits for step {place} of thread block {block}, which is not there"));
+        return Err(format!("it waits for step {place} of thread block {block}, which does not exist"));
     }
     let places = [(step.source, step.op.reads_source()), (step.target, step.op.writes_target())];
     for Place { buffer, chunk } in places.into_iter().filter_map(|(place, is_used)| is_used.then_some(place)) {
         let size = gpu.size(buffer);
         if chunk.checked_add(step.count).is_none_or(|end| end > size) {
-            return Err(format!("{} chunks from {chunk} are not in {}, which has {size}", step.count, buffer.name()));
+            return Err(format!("{} chunks from {chunk} exceed {} of size {size}", step.count, buffer.name()));
         }
     }
     Ok(())
 }
 
-/// How far a thread block is.
+/// Progress of a thread block.
 #[derive(Default)]
 struct Progress {
     /// The next step.
     next: usize,
-    /// The chunks of this step that have been done.
+    /// Number of chunks of this step that are done.
     part: u64,
-    /// What these have read and written.
+    /// The chunks that these have read and written.
     sources: Lists,
     targets: Lists,
 }
 
-/// A connection by sender, receiver and channel.
+/// A connection: sender, receiver, channel.
 type Wire = (usize, usize, u32);
 
-/// What a step does to a chunk of a buffer.
+/// An access of a step to a chunk of a buffer.
 #[derive(Clone, Copy)]
 struct Touch {
     at: At,
-    /// Which of the chunks of the step it is, from 0.
+    /// The chunk's number within the step, from 0.
     part: u64,
     writes: bool,
 }
 
-/// How much of a step is known to be done when another step handles a chunk.
+/// The part of a step known to be done when another step handles a chunk.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Done {
     Nothing,
@@ -159,24 +159,24 @@ enum Done {
     All,
 }
 
-/// A chunk on its way, which step sent it, and how many chunks that step sends.
+/// A chunk in flight, the step that sent it, and the number of chunks that step sends.
 type Message = (Slot, At, u64);
 
 struct Run<'p> {
     program: &'p Program,
     machine: Machine,
     slots: u32,
-    /// By rank and thread block.
+    /// Progress by rank and thread block.
     progress: Vec<Vec<Progress>>,
     wires: BTreeMap<Wire, VecDeque<Message>>,
-    /// Which step sent what a step receives.
+    /// The sending step of each receiving step.
     sender: BTreeMap<At, At>,
-    /// By step, how many steps of each thread block of its rank are done with it, from the order in the blocks and from
-    /// what waits.
+    /// For each step, the number of steps of each thread block of its rank that are done when it is done, by block
+    /// order and waits.
     clocks: BTreeMap<At, Clock>,
-    /// The accesses to each chunk, in the order of the run.
+    /// The accesses to each chunk, in run order.
     touched: BTreeMap<Slot, Vec<Touch>>,
-    /// How many have been sent.
+    /// Number of chunks sent.
     chunks: usize,
     messages: usize,
 }
@@ -186,12 +186,12 @@ impl Run<'_> {
         self.program.gpus[at.rank].blocks[at.block].steps.get(at.step).copied()
     }
 
-    /// The step that a thread block does next.
+    /// The next step of a thread block.
     fn next(&self, (rank, block): (usize, usize)) -> At {
         self.machine.at((rank, block), self.progress[rank][block].next)
     }
 
-    /// Runs all thread blocks as far as they come.
+    /// Runs all thread blocks until none can continue.
     fn all(&mut self) -> Result<(), Flaw> {
         (0..self.program.gpus.len()).for_each(|rank| self.machine.fill(rank));
         let blocks = |(rank, gpu): (usize, &Gpu)| (0..gpu.blocks.len()).map(move |block| (rank, block));
@@ -212,7 +212,7 @@ impl Run<'_> {
         if let Some(first) = waiting.front() {
             let at = self.next(blocks[*first]);
             let help = format!(
-                "connections have {} slots, and a chunk takes {}: a send waits while they are full",
+                "connections have {} slots and a chunk takes {}; a send waits while they are full",
                 self.slots,
                 self.program.protocol.slots()
             );
@@ -241,7 +241,7 @@ impl Run<'_> {
         ]
     }
 
-    /// What has to come before the next chunk of a step.
+    /// The condition that the next chunk of a step waits for.
     fn wait(&self, at: At, step: Step) -> Option<Wait> {
         if let Some((block, place)) = step.after.filter(|(block, place)| self.progress[at.rank][*block].next <= *place)
         {
@@ -256,7 +256,7 @@ impl Run<'_> {
         send.filter(|wire| chunks(wire) >= room).map(|wire| Wait::Slot(wire.1))
     }
 
-    /// Does the next chunk of a step.
+    /// Executes the next chunk of a step.
     fn take(&mut self, at: At, step: Step) -> Result<(), Flaw> {
         let part = self.progress[at.rank][at.block].part;
         let own = |run: &Self, place: Place| run.machine.slot(at.rank, place.buffer, place.chunk + part);
@@ -264,7 +264,7 @@ impl Run<'_> {
         let (mut sources, mut targets) = (Vec::new(), Vec::new());
         if let Some((slot, sender, sent)) = receive.and_then(|wire| self.wires.get_mut(&wire)?.pop_front()) {
             if sent != step.count {
-                let what = format!("{} chunks are received, and {sent} were sent", step.count);
+                let what = format!("{} chunks are received, but {sent} were sent", step.count);
                 return Err(Flaw::Step { at, what });
             }
             self.sender.insert(at, sender);
@@ -304,7 +304,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// A step is over.
+    /// Completes a step.
     fn done(&mut self, at: At, step: Step, Progress { sources, targets, .. }: Progress) {
         let blocks = self.progress[at.rank].len();
         let last = at.step.checked_sub(1).and_then(|step| self.clocks.get(&At { step, ..at }));
@@ -325,11 +325,11 @@ impl Run<'_> {
             }
             Slot::Sent(..) => self.machine.chunks.remove(&slot),
         };
-        let unwritten = || format!("{} is read before anything was written to it", slot.name());
+        let unwritten = || format!("{} is read before it is written", slot.name());
         content.ok_or_else(|| Flaw::Step { at, what: unwritten() })
     }
 
-    /// That accesses to the same chunk come in the order of the run.
+    /// Checks that the run order of accesses to each chunk is the only possible one.
     fn order(&self) -> Result<(), Flaw> {
         let mut known: BTreeMap<(At, At), Done> = BTreeMap::new();
         for (slot, touched) in &self.touched {
@@ -358,18 +358,18 @@ impl Run<'_> {
 
     fn race(&self, first: Touch, second: Touch, slot: Slot) -> Flaw {
         if first.at == second.at {
-            let what = format!("{} is both read and written, as different chunks of the step", slot.name());
+            let what = format!("{} is both read and written as different chunks of the step", slot.name());
             return Flaw::Step { at: first.at, what };
         }
         self.machine.race(Access::Step(first.at), Access::Step(second.at), slot)
     }
 
-    /// How much of a step is done before another step of its rank handles a chunk.
+    /// The part of a step that is done before another step of its rank handles a chunk.
     fn done_before(&self, first: At, second: At) -> Done {
         if self.clocks.get(&second).is_some_and(|clock| clock[first.block] as usize > first.step) {
             return Done::All;
         }
-        // Steps that are known to be done: only up to the chunk, as far as messages alone lead to them, or all of them.
+        // Steps known to be done: completely (`true`), or, if only messages lead to them, up to the chunk.
         let mut seen: BTreeSet<(At, bool)> = BTreeSet::new();
         let mut waiting = vec![(second, false)];
         let mut done = Done::Nothing;
@@ -390,7 +390,7 @@ impl Run<'_> {
         done
     }
 
-    /// The steps that write what is neither read later nor a result.
+    /// The steps whose writes are neither read later nor part of a result.
     fn unused(&self) -> BTreeSet<At> {
         let outputs: BTreeSet<Slot> =
             (0..self.program.gpus.len()).flat_map(|rank| self.machine.outputs(rank)).collect();
@@ -407,13 +407,13 @@ impl Run<'_> {
             }
             used.extend(last.filter(|_| outputs.contains(slot)));
         }
-        // What is sent on is used, whatever becomes of the copy.
+        // Data that is sent on is used, even if the copy is not.
         writers.retain(|at| !used.contains(at) && !self.step(*at).is_some_and(|step| step.op.sends()));
         writers
     }
 }
 
-/// Adds a chunk to each list.
+/// Appends one chunk to each list.
 fn append(lists: &mut Lists, slots: Vec<Slot>) {
     lists.resize_with(slots.len(), Vec::new);
     lists.iter_mut().zip(slots).for_each(|(list, slot)| list.push(slot));

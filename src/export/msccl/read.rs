@@ -1,4 +1,4 @@
-//! A file, from anybody: what it says, as far as a parser of the runtimes would take it.
+//! Reads MSCCL files from any source, as strictly as the runtimes' parsers.
 
 use super::write::word;
 use super::{
@@ -13,10 +13,10 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use thiserror::Error;
 
-/// So many nodes and attributes are read.
+/// Maximum number of nodes and attributes read.
 const MOST_NODES: u32 = 1 << 24;
 
-/// Why a text is no file of MSCCL.
+/// The reason why a text is not an MSCCL file.
 #[derive(Clone, Debug, PartialEq, Eq, Error, miette::Diagnostic)]
 #[diagnostic(code("algorithm-unreadable"))]
 #[error("{message}")]
@@ -27,36 +27,36 @@ pub struct Unreadable {
 }
 
 impl Unreadable {
-    /// An error unless something holds.
+    /// Returns an error unless the condition holds.
     fn unless(holds: bool, node: Node<'_, '_>, message: impl FnOnce() -> String) -> Result<(), Unreadable> {
         if holds { Ok(()) } else { Err(Unreadable::at(node, message())) }
     }
 
     fn at(node: Node<'_, '_>, message: impl Into<String>) -> Unreadable {
         let range = node.range();
-        // A whole rank would hide the place: the tag is enough.
+        // Marks only the tag, as marking a whole rank would be unhelpful.
         let length = range.len().min(node.tag_name().name().len() + 1);
         Unreadable { message: message.into(), place: (range.start, length).into() }
     }
 }
 
-/// A file, and where its steps stand in the text.
+/// A file, with the positions of its steps in the text.
 #[derive(Clone, Debug)]
 pub struct Written {
-    /// What it says.
+    /// The parsed file.
     pub program: Program,
-    /// By rank, thread block and step.
+    /// Text ranges by rank, thread block and step.
     places: Vec<Vec<Vec<Range<usize>>>>,
 }
 
 impl Written {
-    /// Where a step stands.
+    /// Text range of a step.
     pub fn place(&self, at: At) -> Option<Range<usize>> {
         self.places.get(at.rank)?.get(at.block)?.get(at.step).cloned()
     }
 }
 
-/// Whether a text is to be read as such a file.
+/// Whether a text looks like an MSCCL file.
 pub fn is_msccl(text: &str) -> bool {
     let text = text.trim_start_matches('\u{feff}').trim_start();
     text.starts_with("<algo") || text.starts_with("<?xml") || text.starts_with("<!DOCTYPE")
@@ -65,22 +65,22 @@ pub fn is_msccl(text: &str) -> bool {
 /// Reads a file.
 ///
 /// # Errors
-/// The first thing that a runtime would refuse, or would not understand as it stands.
+/// The first part that a runtime would refuse or misread.
 pub fn read(text: &str) -> Result<Written, Unreadable> {
     let options = ParsingOptions { allow_dtd: false, nodes_limit: MOST_NODES, ..ParsingOptions::default() };
     let document = Document::parse_with_options(text, options).map_err(|error| {
         let at = error.pos();
         let line: usize = text.split_inclusive('\n').take(at.row.saturating_sub(1) as usize).map(str::len).sum();
         let start = (line + at.col.saturating_sub(1) as usize).min(text.len());
-        Unreadable { message: format!("this is no XML: {error}"), place: (start, 0).into() }
+        Unreadable { message: format!("invalid XML: {error}"), place: (start, 0).into() }
     })?;
     let root = document.root_element();
-    Unreadable::unless(root.tag_name().name() == "algo", root, || "a file of MSCCL is an `algo`".to_owned())?;
+    Unreadable::unless(root.tag_name().name() == "algo", root, || "the root element must be `algo`".to_owned())?;
     let kind = kind(root)?;
     let ranks = count(root, "ngpus", MOST_RANKS as u64)?;
     let protocol = text_of(root, "proto")?;
     let protocol = Protocol::ALL.into_iter().find(|known| known.name() == protocol);
-    let protocol = protocol.ok_or_else(|| Unreadable::at(root, "`proto` is `Simple`, `LL` or `LL128`"))?;
+    let protocol = protocol.ok_or_else(|| Unreadable::at(root, "`proto` must be `Simple`, `LL` or `LL128`"))?;
     let channels = count(root, "nchannels", 64)?;
     let gpus =
         numbered(root, "gpu", ranks)?.into_iter().map(|node| gpu(node, ranks, channels)).collect::<Result<_, _>>()?;
@@ -109,7 +109,7 @@ pub fn read(text: &str) -> Result<Written, Unreadable> {
     Ok(Written { program, places: elements(root).into_iter().map(blocks).collect() })
 }
 
-/// The collective, under the name that one of the dialects gives it.
+/// The collective, by its name in either dialect.
 fn kind(root: Node<'_, '_>) -> Result<Option<Kind>, Unreadable> {
     let name = text_of(root, "coll")?;
     let dialects = [Dialect::Msccl, Dialect::Azure];
@@ -117,11 +117,11 @@ fn kind(root: Node<'_, '_>) -> Result<Option<Kind>, Unreadable> {
     match Kind::ALL.into_iter().find(is_named) {
         Some(kind) => Ok(Some(kind)),
         None if name == "custom" => Ok(None),
-        None => Err(Unreadable::at(root, format!("`{name}` is no collective that can be proven"))),
+        None => Err(Unreadable::at(root, format!("unsupported collective `{name}`"))),
     }
 }
 
-/// That the buffers are as large as the collective wants them, and both ends of each connection exist.
+/// Checks that the buffers have the sizes that the collective requires, and that both ends of each connection exist.
 fn fits(program: &Program, root: Node<'_, '_>) -> Result<(), Unreadable> {
     let n = program.gpus.len() as u64;
     if let Some(kind) = program.kind.filter(|_| program.chunks_per_loop > 0) {
@@ -132,13 +132,13 @@ fn fits(program: &Program, root: Node<'_, '_>) -> Result<(), Unreadable> {
         };
         for (rank, gpu) in program.gpus.iter().enumerate() {
             let [i, o, _] = gpu.chunks;
-            // In place one of the buffers stands for both.
+            // In-place files may declare only one of the two buffers.
             let alone = program.in_place && (i == 0 || o == 0);
             let is = |chunks: u64, factor: u64| chunks.checked_mul(factor) == Some(program.chunks_per_loop);
             let good = if alone { is(i, input) || is(o, output) } else { is(i, input) && is(o, output) };
             Unreadable::unless(good, root, || {
                 let all = program.chunks_per_loop;
-                format!("rank {rank} has {i} input and {o} output chunks, which are not the {all} of `nchunksperloop`")
+                format!("rank {rank} has {i} input and {o} output chunks, but `nchunksperloop` is {all}")
             })?;
         }
     }
@@ -153,10 +153,10 @@ fn gpu(node: Node<'_, '_>, ranks: u64, channels: u64) -> Result<Gpu, Unreadable>
         count(node, "s_chunks", MOST_CHUNKS)?,
     ];
     let nodes = numbered(node, "tb", u64::MAX)?;
-    let count_of = |what: &str, most: usize, count: usize| format!("{count} {what}; at most {most} are taken");
+    let count_of = |what: &str, most: usize, count: usize| format!("{count} {what}; the limit is {most}");
     Unreadable::unless(nodes.len() <= MOST_BLOCKS, node, || count_of("thread blocks", MOST_BLOCKS, nodes.len()))?;
     let mut gpu = Gpu { chunks, blocks: Vec::with_capacity(nodes.len()) };
-    // The peers of each direction and channel.
+    // The peers by direction and channel.
     let mut users: BTreeSet<(bool, u64, u32)> = BTreeSet::new();
     for block in &nodes {
         let peer = |name| -> Result<Option<u32>, Unreadable> {
@@ -164,7 +164,7 @@ fn gpu(node: Node<'_, '_>, ranks: u64, channels: u64) -> Result<Gpu, Unreadable>
                 -1 => Ok(None),
                 peer => match u64::try_from(peer).ok().filter(|peer| *peer < ranks && *peer != rank) {
                     Some(peer) => Ok(u32::try_from(peer).ok()),
-                    None => Err(Unreadable::at(*block, format!("`{name}` is `{peer}`, which is no other rank"))),
+                    None => Err(Unreadable::at(*block, format!("`{name}` is `{peer}`, which is not another rank"))),
                 },
             }
         };
@@ -191,7 +191,7 @@ fn gpu(node: Node<'_, '_>, ranks: u64, channels: u64) -> Result<Gpu, Unreadable>
             let Some((other, place)) = step.after else { continue };
             let waits = |but: &str| format!("it waits for step {place} of thread block {other}, {but}");
             let known = gpu.blocks.get(other).and_then(|block| block.steps.get(place));
-            let awaited = known.ok_or_else(|| Unreadable::at(node, waits("which is not there")))?;
+            let awaited = known.ok_or_else(|| Unreadable::at(node, waits("which does not exist")))?;
             Unreadable::unless(awaited.awaited, node, || waits("whose `hasdep` is 0"))?;
         }
     }
@@ -201,25 +201,25 @@ fn gpu(node: Node<'_, '_>, ranks: u64, channels: u64) -> Result<Gpu, Unreadable>
 fn step(node: Node<'_, '_>, gpu: &Gpu, send: Option<u32>, receive: Option<u32>) -> Result<Step, Unreadable> {
     let name = text_of(node, "type")?;
     let op = Op::ALL.into_iter().find(|op| op.word() == name);
-    let op = op.ok_or_else(|| Unreadable::at(node, format!("`{name}` is no type of a step")))?;
-    let nobody = |what: &str| format!("`{name}` {what}");
+    let op = op.ok_or_else(|| Unreadable::at(node, format!("unknown step type `{name}`")))?;
+    let no_peer = |what: &str| format!("`{name}` {what}");
     Unreadable::unless(!op.sends() || send.is_some(), node, || {
-        nobody("sends, and its thread block has nobody to send to")
+        no_peer("sends, but its thread block has no send peer")
     })?;
     Unreadable::unless(!op.receives() || receive.is_some(), node, || {
-        nobody("receives, and its thread block has nobody to receive from")
+        no_peer("receives, but its thread block has no receive peer")
     })?;
     let length = count(node, "cnt", MOST_COUNT)?;
     let place = |buffer, offset, used: bool| -> Result<Place, Unreadable> {
         let letter = text_of(node, buffer)?;
-        let none = || Unreadable::at(node, format!("`{letter}` is no buffer; they are `i`, `o` and `s`"));
+        let none = || Unreadable::at(node, format!("unknown buffer `{letter}`; buffers are `i`, `o` and `s`"));
         let buffer = Buffer::of(letter).ok_or_else(none)?;
-        // What is not used may be anything.
+        // Unused operands may have any value.
         let chunk =
             if used { count(node, offset, MOST_CHUNKS)? } else { u64::try_from(signed(node, offset)?).unwrap_or(0) };
         let size = gpu.size(buffer);
         let fits = !used || chunk.checked_add(length).is_some_and(|end| end <= size);
-        let beyond = || format!("chunks {chunk} to {} are not in buffer `{letter}` of {size}", chunk + length);
+        let beyond = || format!("chunks {chunk} to {} exceed buffer `{letter}` of {size}", chunk + length);
         Unreadable::unless(fits, node, beyond)?;
         Ok(Place { buffer, chunk })
     };
@@ -230,43 +230,44 @@ fn step(node: Node<'_, '_>, gpu: &Gpu, send: Option<u32>, receive: Option<u32>) 
         (-1, _) => None,
         (block, step) => match (usize::try_from(block), usize::try_from(step)) {
             (Ok(block), Ok(step)) => Some((block, step)),
-            _ => return Err(Unreadable::at(node, "`depid` and `deps` are a thread block and a step of it")),
+            _ => return Err(Unreadable::at(node, "`depid` and `deps` must name a thread block and one of its steps")),
         },
     };
     Ok(Step { op, source, target, count: length, after, awaited: flag(node, "hasdep")? })
 }
 
-/// The children of this name, whose ids count from 0; all of them, if it is known how many.
+/// The children, which must have this name and ids counted from 0. `wanted` is their required number, or `u64::MAX`
+/// for any.
 fn numbered<'a, 'input>(node: Node<'a, 'input>, name: &str, wanted: u64) -> Result<Vec<Node<'a, 'input>>, Unreadable> {
     let mut found = Vec::new();
     for child in node.children().filter(Node::is_element) {
         let tag = child.tag_name().name();
-        Unreadable::unless(tag == name, child, || format!("`{tag}` where a `{name}` stands"))?;
+        Unreadable::unless(tag == name, child, || format!("expected `{name}`, found `{tag}`"))?;
         let id = count(child, if name == "step" { "s" } else { "id" }, u64::MAX)?;
         let next = found.len();
-        Unreadable::unless(id == next as u64, child, || format!("`{name}` {id} where number {next} stands"))?;
+        Unreadable::unless(id == next as u64, child, || format!("expected `{name}` {next}, found {id}"))?;
         found.push(child);
     }
     let is_all = wanted == u64::MAX || found.len() as u64 == wanted;
-    Unreadable::unless(is_all, node, || format!("{} of `{name}`, and there should be {wanted}", found.len()))?;
+    Unreadable::unless(is_all, node, || format!("{} of `{name}`, expected {wanted}", found.len()))?;
     Ok(found)
 }
 
 fn text_of<'a>(node: Node<'a, '_>, name: &str) -> Result<&'a str, Unreadable> {
-    let missing = || Unreadable::at(node, format!("`{}` has no `{name}`", node.tag_name().name()));
+    let missing = || Unreadable::at(node, format!("`{}` lacks `{name}`", node.tag_name().name()));
     node.attribute(name).ok_or_else(missing)
 }
 
 fn signed(node: Node<'_, '_>, name: &str) -> Result<i64, Unreadable> {
     let text = text_of(node, name)?;
-    text.parse().map_err(|_| Unreadable::at(node, format!("`{name}` is `{text}`, which is no number")))
+    text.parse().map_err(|_| Unreadable::at(node, format!("`{name}` is `{text}`, expected a number")))
 }
 
 fn count(node: Node<'_, '_>, name: &str, most: u64) -> Result<u64, Unreadable> {
     let text = text_of(node, name)?;
     let number = text.parse::<u64>().ok();
-    let number = number.ok_or_else(|| Unreadable::at(node, format!("`{name}` is `{text}`, which is no count")))?;
-    Unreadable::unless(number <= most, node, || format!("`{name}` is {number}; at most {most} are taken"))?;
+    let number = number.ok_or_else(|| Unreadable::at(node, format!("`{name}` is `{text}`, expected a count")))?;
+    Unreadable::unless(number <= most, node, || format!("`{name}` is {number}; the limit is {most}"))?;
     Ok(number)
 }
 
@@ -274,6 +275,6 @@ fn flag(node: Node<'_, '_>, name: &str) -> Result<bool, Unreadable> {
     match text_of(node, name)? {
         "0" => Ok(false),
         "1" => Ok(true),
-        other => Err(Unreadable::at(node, format!("`{name}` is `{other}`, where 0 or 1 stands"))),
+        other => Err(Unreadable::at(node, format!("`{name}` is `{other}`, expected 0 or 1"))),
     }
 }

@@ -1,4 +1,4 @@
-//! A file, exactly as the parsers of the runtimes take it.
+//! Writes MSCCL files in exactly the form that the runtimes' parsers accept.
 
 use super::{Dialect, Options, Program};
 use crate::export::ranks::Kind;
@@ -63,7 +63,7 @@ pub fn write(program: &Program, options: &Options) -> String {
     text
 }
 
-/// A name that needs no quoting, of at most as many letters as the parsers keep.
+/// A name that needs no quoting, truncated to the length that the parsers keep.
 fn name(name: &str) -> String {
     let plain = |letter: char| if letter.is_ascii_alphanumeric() || "._-".contains(letter) { letter } else { '_' };
     name.chars().map(plain).take(64).collect()

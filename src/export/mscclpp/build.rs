@@ -1,11 +1,11 @@
-//! The actions of ranks as operations of thread blocks.
+//! Assigns the actions of ranks to thread blocks.
 //!
-//! A rank does its actions in order; where they are more than a thread block has room for, the next block goes on, and
-//! a semaphore tells it when. A message is a put into the place where the receiver wants it, and a signal. Each place
-//! is written once in a launch; that it is free again in the next one is the affair of [`Handshakes`].
+//! A rank executes its actions in order. When a thread block is full, the next block continues after a semaphore. A
+//! message is a put into the receiver's destination, followed by a signal. Each destination is written once per
+//! launch; [`Handshakes`] ensures that it is free again in the next launch.
 //!
-//! The threads of a block meet at a `nop`. There is one where an operation on data needs what the operations since the
-//! last one have done or waited for, and where a signal tells of a put.
+//! The threads of a block synchronize at a `nop`. One is inserted where an operation needs data that operations since
+//! the last `nop` have written or waited for, and before a signal that follows a put.
 
 use super::handshake::Handshakes;
 use super::{
@@ -17,11 +17,11 @@ use itertools::Itertools;
 use std::collections::{BTreeSet, VecDeque};
 use thiserror::Error;
 
-/// What the format cannot say.
+/// An algorithm that the format cannot express.
 #[derive(Clone, Debug, PartialEq, Eq, Error, miette::Diagnostic)]
 #[diagnostic(code("not-exported"))]
 pub enum Unsaid {
-    /// A message has no receiver; an algorithm of ours has none such.
+    /// A message has no receiver. Algorithms built here always have one.
     #[error("a message from rank {from} to rank {to} is never received")]
     Unreceived {
         /// The sender.
@@ -31,9 +31,9 @@ pub enum Unsaid {
     },
 }
 
-/// The only type of channels that is used.
+/// The only channel type used.
 const MEMORY: &str = "memory";
-/// Room that the end of a thread block takes: a `nop` and a semaphore.
+/// Operations reserved for the end of a thread block: a `nop` and a semaphore.
 const END: usize = 2;
 
 /// The file of an algorithm.
@@ -42,7 +42,7 @@ const END: usize = 2;
 /// If a message is not received.
 pub fn build(algorithm: &Algorithm, name: &str) -> Result<Plan, Unsaid> {
     let n = algorithm.ranks.len();
-    // Where the messages between two ranks go, in order; a sum on arrival needs a place of its own.
+    // The destinations of the messages between two ranks, in order. A sum on arrival needs a separate one.
     let mut scratch: Vec<u64> = algorithm.ranks.iter().map(|rank| rank.scratch).collect();
     let mut targets: Vec<Vec<VecDeque<Span>>> = vec![vec![VecDeque::new(); n]; n];
     for (rank, actions) in algorithm.ranks.iter().enumerate() {
@@ -111,12 +111,12 @@ pub fn build(algorithm: &Algorithm, name: &str) -> Result<Plan, Unsaid> {
     })
 }
 
-/// An operation, and the rank that it needs.
+/// An operation, and the rank that it communicates with.
 #[derive(Default)]
 struct Step {
     name: &'static str,
     sources: Vec<Span>,
-    /// Here, or on another rank.
+    /// Chunks written, on this rank (`None`) or on another rank.
     target: Option<(Option<u32>, Span)>,
     peer: Option<u32>,
 }
@@ -162,10 +162,10 @@ impl Writer {
         Ok(())
     }
 
-    /// The steps in thread blocks, as many in each as there is room for.
+    /// Distributes the steps over thread blocks, filling each block.
     ///
-    /// A block begins with the signals that its rank has begun, to the ranks that it is the first to work with: they
-    /// wait for nothing, and come before all else on their channels.
+    /// A block begins with the signals that its rank has begun, sent to the ranks that it is the first block to work
+    /// with. These signals wait for nothing and come first on their channels.
     fn blocks(self, greets: &BTreeSet<u32>) -> Vec<Draft> {
         let mut blocks = vec![Draft::default()];
         let mut greeted: BTreeSet<u32> = BTreeSet::new();
@@ -183,7 +183,7 @@ impl Writer {
     }
 }
 
-/// A thread block before the lists of its rank are known.
+/// A thread block, before the lists of its rank are known.
 #[derive(Default)]
 struct Draft {
     steps: Vec<Step>,
@@ -191,10 +191,10 @@ struct Draft {
     acquires: usize,
     peers: BTreeSet<u32>,
     remotes: BTreeSet<(u32, Buffer)>,
-    /// What is read and written since the last `nop`, here or on another rank.
+    /// Chunks read and written since the last `nop`, on this rank or on another one.
     reads: Vec<(Option<u32>, Span)>,
     writes: Vec<(Option<u32>, Span)>,
-    /// Whether anything was waited for since.
+    /// Whether the block has waited since the last `nop`.
     has_waited: bool,
 }
 
@@ -209,7 +209,7 @@ impl Draft {
         length <= MOST_OPERATIONS && peers <= MOST_CHANNELS && remotes <= MOST_CHANNELS
     }
 
-    /// Whether the threads have to meet before a step.
+    /// Whether the threads must synchronize before a step.
     fn needs_sync(&self, step: &Step) -> bool {
         let overlap = |one: (Option<u32>, Span), two: &(Option<u32>, Span)| {
             let ends = |span: Span| span.start + span.count;
@@ -217,7 +217,7 @@ impl Draft {
             same && one.1.start < ends(two.1) && two.1.start < ends(one.1)
         };
         let Some(target) = step.target else {
-            // A signal tells of the puts to its rank.
+            // A signal completes the puts to its rank.
             return step.name == "signal" && self.writes.iter().any(|(rank, _)| *rank == step.peer);
         };
         let reads_fresh =

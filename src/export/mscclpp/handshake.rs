@@ -1,10 +1,10 @@
-//! Which puts have to wait until their target is free.
+//! Determines which puts must wait until their destination is free.
 //!
-//! A plan is launched again and again, and ranks do not wait for each other between launches. A rank that puts into
-//! the output of another one must know that the other has begun this launch: only then has its caller read the output
-//! of the last one. Of a scratch it is enough to know that its last use in the launch before is over. What a rank has
-//! heard from others, in this launch and the last, tells it how far they are. Where that is not enough, the owner of
-//! the buffer signals when it begins, once for each pair of ranks.
+//! A plan is launched repeatedly, and ranks do not synchronize between launches. A rank that puts into the output of
+//! another rank must know that the other has begun this launch: only then has its caller read the output of the
+//! previous one. For a scratch buffer it is sufficient that its last use in the previous launch is over. A rank
+//! learns the progress of others from the messages of this launch and the previous one. Where that is not sufficient,
+//! the owner of the buffer signals when it begins, once for each pair of ranks.
 
 use crate::export::ranks::machine::{Turn, in_turns};
 use crate::export::ranks::order::{Clock, merge};
@@ -13,11 +13,11 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::convert::Infallible;
 use std::rc::Rc;
 
-/// The signals that tell that a rank has begun.
+/// The signals by which ranks announce that they have begun.
 pub(super) struct Handshakes {
-    /// By rank: the ranks to which it signals as it begins.
+    /// By rank: the ranks that it signals when it begins.
     pub(super) greets: Vec<BTreeSet<u32>>,
-    /// By rank: the sends, by their place among its actions, that wait for such a signal.
+    /// By rank: the sends that wait for such a signal, as indices into its actions.
     pub(super) awaits: Vec<BTreeSet<usize>>,
 }
 
@@ -37,8 +37,8 @@ impl Handshakes {
     }
 }
 
-/// By sender and receiver, for each message in order: how much of a launch the receiver has done when the place is free
-/// again. Where its caller reads it, that is more than all.
+/// By sender and receiver, for each message in order: the number of the receiver's actions after which the
+/// destination is free again; `u32::MAX` if its caller reads the destination.
 fn frees(algorithm: &Algorithm) -> BTreeMap<(usize, usize), VecDeque<u32>> {
     let mut frees: BTreeMap<(usize, usize), VecDeque<u32>> = BTreeMap::new();
     for (rank, actions) in algorithm.ranks.iter().map(|rank| &rank.actions).enumerate() {
@@ -53,7 +53,7 @@ fn frees(algorithm: &Algorithm) -> BTreeMap<(usize, usize), VecDeque<u32>> {
                     (from, into.chunks().filter_map(|chunk| last.get(&chunk)).max().copied().unwrap_or(time))
                 }
                 Action::Receive { from, .. } => (from, u32::MAX),
-                // It arrives in a place of its own, and is added at once.
+                // The data arrives in a separate destination and is added at once.
                 Action::ReceiveAdd { from, .. } => (from, time),
                 Action::Send { .. } | Action::Copy { .. } | Action::Add { .. } => continue,
             };
@@ -63,27 +63,28 @@ fn frees(algorithm: &Algorithm) -> BTreeMap<(usize, usize), VecDeque<u32>> {
     frees
 }
 
-/// What a sender knows of the others, and how far it is itself.
+/// The sender's clock, and its own progress.
 type Message = (Rc<Clock>, u32);
 
-/// All ranks, launch by launch.
+/// Walks through the actions of all ranks, launch by launch.
 struct Walk<'a> {
     algorithm: &'a Algorithm,
     frees: BTreeMap<(usize, usize), VecDeque<u32>>,
-    /// By rank: how many actions of each rank are known to be done, in all launches. To begin one is an action.
+    /// By rank: the number of actions of each rank known to be done, over all launches. Beginning a launch counts as
+    /// an action.
     known: Vec<Rc<Clock>>,
-    /// By rank: its actions before this launch.
+    /// By rank: the number of its actions before this launch.
     begun: Vec<u32>,
     found: Handshakes,
 }
 
 impl Walk<'_> {
-    /// - `again`: whether it comes after another one, so that places are not free as such.
+    /// - `again`: whether this is a repeated launch, in which destinations are not free initially.
     fn launch(&mut self, again: bool) {
         let ranks = &self.algorithm.ranks;
         let mut wires: BTreeMap<(usize, usize), VecDeque<Message>> = BTreeMap::new();
         let mut next = vec![0; ranks.len()];
-        // A message that never comes is found by the proof.
+        // A missing message is reported by the proof.
         let Ok(_) = in_turns(ranks.len(), |rank| -> Result<Turn, Infallible> {
             let before = next[rank];
             while let Some(action) = ranks[rank].actions.get(next[rank]) {
@@ -92,7 +93,7 @@ impl Walk<'_> {
                         if again {
                             self.put(rank, to as usize, next[rank]);
                         }
-                        // With the beginning, and the send itself: it has read what it sends.
+                        // Includes the beginning and the send itself, which has read its source.
                         let done = self.begun[rank] + count(next[rank]) + 2;
                         wires.entry((rank, to as usize)).or_default().push_back((Rc::clone(&self.known[rank]), done));
                     }
@@ -114,10 +115,10 @@ impl Walk<'_> {
         }
     }
 
-    /// Whether the target of a put is known to be free; otherwise the put waits for the signal that its owner has begun.
+    /// Adds a wait for the owner's signal to a put whose destination is not known to be free.
     fn put(&mut self, from: usize, to: usize, place: usize) {
         let free = self.frees.get_mut(&(from, to)).and_then(VecDeque::pop_front).unwrap_or(u32::MAX);
-        // In the launch before, which was the first.
+        // Refers to the previous launch, which was the first one.
         let free = free.saturating_add(1).min(self.begun[to] + 1);
         if self.known[from][to] < free && self.found.greets[to].insert(count(from)) {
             self.found.awaits[from].insert(place);

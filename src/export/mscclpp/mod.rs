@@ -1,10 +1,10 @@
-//! MSCCL++'s execution plans: JSON that its executor loads.
+//! MSCCL++ execution plans: JSON files for its executor.
 //!
-//! A rank's work is done by thread blocks, each a list of operations. Data is *put* into buffers of other ranks, or
-//! fetched from there; a receiver knows of it because a *signal* on a channel follows, for which it waits. Signals are
-//! only counted. Nothing else orders ranks, so that the order is the author's affair.
+//! A rank's work is done by thread blocks, each with a list of operations. Data is *put* into buffers of other ranks,
+//! or fetched from them. A receiver waits for a *signal* on a channel that follows the put. Signals are only counted.
+//! Nothing else orders ranks: the plan's author is responsible for all other ordering.
 //!
-//! Read in the sources of the executor: <https://github.com/microsoft/mscclpp> (`src/executor/`).
+//! Based on the sources of the executor: <https://github.com/microsoft/mscclpp> (`src/executor/`).
 
 mod build;
 mod handshake;
@@ -16,48 +16,48 @@ pub use prove::prove;
 use crate::escape;
 use serde::{Deserialize, Serialize};
 
-/// The most operations of a thread block.
+/// Maximum operations per thread block.
 pub const MOST_OPERATIONS: usize = 64;
-/// The most channels of a thread block, and the most remote buffers.
+/// Maximum channels, and maximum remote buffers, per thread block.
 pub const MOST_CHANNELS: usize = 16;
-/// The most channels of an operation.
+/// Maximum channels per operation.
 pub const MOST_AT_ONCE: usize = 8;
-/// The most barriers.
+/// Maximum barriers.
 pub const MOST_BARRIERS: usize = 16;
-/// The most ranks that are read.
+/// Maximum ranks of a file that is read.
 pub const MOST_RANKS: usize = 1 << 12;
-/// The most chunks of a buffer that are read.
+/// Maximum chunks per buffer of a file that is read.
 pub const MOST_CHUNKS: u64 = 1 << 24;
 
 /// A file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
-    /// For people.
+    /// Display name.
     pub name: String,
-    /// `allgather`, ..
+    /// Name of the collective: `allgather`, ..
     pub collective: String,
-    /// `Simple` or `LL`
+    /// Protocol: `Simple` or `LL`.
     pub protocol: String,
-    /// Whether input and output are one buffer, or one a part of the other.
+    /// Whether input and output share one buffer, or one is a part of the other.
     pub inplace: bool,
-    /// Whether channels are used again by the next execution.
+    /// Whether the next execution reuses the channels.
     #[serde(default)]
     pub reuse_resources: bool,
-    /// By rank.
+    /// Programs of the ranks.
     pub gpus: Vec<Gpu>,
-    /// Threads of each block.
+    /// Threads per block.
     #[serde(default)]
     pub num_threads_per_block: u32,
-    /// Whether executions take turns with two scratch buffers.
+    /// Whether executions alternate between two scratch buffers.
     #[serde(default)]
     pub use_double_scratch_buffer: bool,
-    /// Bytes.
+    /// Buffer alignment in bytes.
     #[serde(default = "alignment")]
     pub buffer_alignment: u32,
-    /// The least bytes for which it is taken.
+    /// Minimum bytes for which the plan is selected.
     #[serde(default)]
     pub min_message_size: u64,
-    /// The most bytes for which it is taken.
+    /// Maximum bytes for which the plan is selected.
     #[serde(default = "largest")]
     pub max_message_size: u64,
 }
@@ -70,26 +70,26 @@ fn largest() -> u64 {
     u64::MAX
 }
 
-/// What one rank does.
+/// The program of one rank.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Gpu {
     /// The rank.
     pub id: u32,
-    /// Chunks of its input.
+    /// Number of input chunks.
     pub input_chunks: u64,
-    /// Chunks of its output.
+    /// Number of output chunks.
     pub output_chunks: u64,
-    /// Chunks of its scratch.
+    /// Number of scratch chunks.
     pub scratch_chunks: u64,
-    /// By id.
+    /// Thread blocks by id.
     pub threadblocks: Vec<Block>,
-    /// To other ranks.
+    /// Channels to other ranks.
     #[serde(default)]
     pub channels: Vec<Channels>,
     /// Buffers of other ranks.
     #[serde(default)]
     pub remote_buffers: Vec<RemoteBuffer>,
-    /// Between its thread blocks.
+    /// Semaphores between its thread blocks.
     #[serde(default)]
     pub semaphores: Vec<Semaphore>,
 }
@@ -97,9 +97,9 @@ pub struct Gpu {
 /// Channels of one type.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Channels {
-    /// `memory` or `port`
+    /// Channel type: `memory` or `port`.
     pub channel_type: String,
-    /// One to each of these ranks.
+    /// Ranks at the other end, one per channel.
     #[serde(default)]
     pub connected_to: Vec<u32>,
 }
@@ -107,33 +107,33 @@ pub struct Channels {
 /// A buffer of another rank.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RemoteBuffer {
-    /// Whose.
+    /// Rank of the buffer.
     pub rank: u32,
-    /// `i`, `o` or `s`
+    /// Buffer: `i`, `o` or `s`.
     #[serde(rename = "type")]
     pub kind: String,
-    /// By which types of channels it is reached.
+    /// Channel types by which it is accessed.
     pub access_channel_types: Vec<String>,
 }
 
 /// A counter between thread blocks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Semaphore {
-    /// At the start.
+    /// Initial value.
     pub init_value: u32,
 }
 
 /// A thread block.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Block {
-    /// From 0.
+    /// Id, from 0.
     pub id: u32,
-    /// One after the other.
+    /// Operations, in order.
     pub ops: Vec<Operation>,
-    /// Those that it uses, by type; operations count in these lists.
+    /// Channels that it uses, by type. Operations refer to them by index.
     #[serde(default)]
     pub channels: Vec<ChannelRefs>,
-    /// The same of remote buffers.
+    /// Remote buffers that it uses, by channel type.
     #[serde(default)]
     pub remote_buffer_refs: Vec<RemoteRefs>,
 }
@@ -143,66 +143,66 @@ pub struct Block {
 pub struct ChannelRefs {
     /// See [`Channels`].
     pub channel_type: String,
-    /// Places in the list of the rank.
+    /// Indices into the rank's list.
     pub channel_ids: Vec<usize>,
 }
 
-/// Remote buffers that a thread block reaches by a type of channels.
+/// Remote buffers that a thread block accesses by a channel type.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RemoteRefs {
     /// See [`Channels`].
     pub access_channel_type: String,
-    /// Places in the list of the rank.
+    /// Indices into the rank's list.
     pub remote_buffer_ids: Vec<usize>,
 }
 
 /// An operation.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Operation {
-    /// `put`, `signal`, `wait`, `copy`, `re`, ..
+    /// Name: `put`, `signal`, `wait`, `copy`, `re`, ..
     pub name: String,
-    /// What is read.
+    /// Chunks read.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub src_buff: Vec<Chunks>,
-    /// What is written.
+    /// Chunks written.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub dst_buff: Vec<Chunks>,
-    /// On which channels, by the list of the thread block.
+    /// Channels, as indices into the thread block's list.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub channel_ids: Vec<usize>,
-    /// Of which type.
+    /// Channel type.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub channel_type: Option<String>,
-    /// Of sums; no reader looks at it.
+    /// Operator of a sum; readers ignore it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reduce_op: Option<String>,
-    /// Of a barrier.
+    /// Id of a barrier.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub barrier_id: Option<usize>,
-    /// How many thread blocks meet at a barrier.
+    /// Number of thread blocks that meet at a barrier.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub num_threadblocks: Option<usize>,
-    /// Which semaphores.
+    /// Ids of semaphores.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub semaphore_ids: Vec<usize>,
 }
 
-/// Neighbouring chunks.
+/// A range of chunks.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Chunks {
-    /// Of the rank itself: `i`, `o` or `s`.
+    /// For a buffer of this rank: `i`, `o` or `s`.
     #[serde(rename = "type", default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
-    /// Of another rank: a place in the list of the thread block.
+    /// For a remote buffer: index into the thread block's list.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub buffer_id: Option<usize>,
-    /// The first.
+    /// First chunk.
     pub index: u64,
-    /// How many.
+    /// Number of chunks.
     pub size: u64,
 }
 
-/// Whether a text is to be read as such a file.
+/// Whether a text looks like such a file.
 pub fn is_mscclpp(text: &str) -> bool {
     let start = text.trim_start();
     start.starts_with('{') && text.contains("\"gpus\"") && text.contains("\"threadblocks\"")
@@ -213,10 +213,10 @@ pub fn write(plan: &Plan) -> String {
     escape::json(&serde_json::to_string_pretty(plan).expect("numbers, texts and lists")).into_owned() + "\n"
 }
 
-/// Reads a file. Whether its numbers fit is seen by [`prove`].
+/// Reads a file. [`prove`] checks its contents.
 ///
 /// # Errors
-/// Where the JSON is none, or lacks something.
+/// If the text is not JSON, or a field is missing.
 pub fn read(text: &str) -> Result<Plan, serde_json::Error> {
     serde_json::from_str(text)
 }

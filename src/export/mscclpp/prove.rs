@@ -1,27 +1,27 @@
-//! What a plan does, on symbols, against the collective that it claims to be.
+//! Proves that a plan implements the collective that it claims, by symbolic execution.
 //!
-//! The ranks are run in one order, and of each chunk it is known what has been added up in it. Beside that, vector
-//! clocks say what happens before what. One run stands for all of them: accesses to a chunk, one of which writes, must
-//! have an order, and so must the signals and the waits on a channel. Then the nth wait is always for the nth signal,
-//! nothing that can go on is ever stopped by another thread block, and every run does the same.
+//! The ranks are run in one order. The content of a chunk is the set of input chunks that have been added up in it.
+//! Vector clocks track the happens-before order. One run represents all if accesses to a chunk, one of which writes,
+//! are ordered, and signals and waits on each channel are ordered. Then the nth wait always corresponds to the nth
+//! signal, no thread block can prevent another from continuing, and every run does the same.
 //!
 //! # Threads
-//! The threads of a block do its operations one after the other, but each for itself: data is moved by all threads, a
-//! signal, wait or semaphore is the affair of one, the kth channel of an operation that of the kth thread. Only `nop`
-//! and `barrier` bring the threads together. An operation that waits stops the whole block here: a plan in which other
-//! threads have to go past it is refused. Without a `nop` between them, a signal may come before its `put` is done,
-//! and data may be read before the `wait` above is over.
+//! The threads of a block execute its operations in order, but independently of each other: all threads move data,
+//! one thread handles a signal, wait or semaphore, and the kth thread handles the kth channel of an operation. Only
+//! `nop` and `barrier` synchronize the threads. In this model, an operation that waits stops the whole block: a plan
+//! in which other threads must pass it is refused. Without a `nop` between them, a signal may be sent before its
+//! `put` is done, and data may be read before the preceding `wait` has ended.
 //!
 //! # Launches
-//! A rank's kernel ends when its own thread blocks have ended. Its caller then reads the output, may write a new input,
-//! and launches the plan again, while other ranks are still in the launch before. So the caller is a thread like the
-//! others: what is written to an output must happen before the end of the rank that has it, and what is written, or
-//! fetched, in the next launch must come after that rank has begun it. Signals and semaphores go on counting.
+//! A rank's kernel ends when its own thread blocks have ended. Its caller then reads the output, may write a new
+//! input, and launches the plan again, while other ranks may still be in the previous launch. So the caller is
+//! modelled as a thread: a write to an output must happen before the end of the rank that owns it, and writes and
+//! fetches of the next launch must happen after that rank has begun it. Signals and semaphores keep their counts.
 //!
-//! Two launches are enough. As many signals are sent as are waited for in each, so that the order that was shown
-//! of an operation in the first launch and one in the second holds in every launch and the next. An operation comes
-//! before itself in the next launch, as its rank's launches come one after the other. So it comes before all later
-//! launches of what it conflicts with.
+//! Two launches are sufficient. In each, as many signals are sent as are waited for, so an order shown between an
+//! operation in the first launch and one in the second holds for every pair of consecutive launches. An operation
+//! precedes itself in the next launch, as its rank's launches are sequential. So it precedes conflicting operations
+//! in all later launches.
 
 use super::{
     Block, Chunks, MOST_AT_ONCE, MOST_BARRIERS, MOST_CHANNELS, MOST_CHUNKS, MOST_OPERATIONS, MOST_RANKS, Operation,
@@ -32,9 +32,9 @@ use crate::export::ranks::order::{Accesses, Clock, merge};
 use crate::export::ranks::{Access, At, Buffer, Flaw, Format, Kind, Proven};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// How many launches in a row are run.
+/// Number of consecutive launches that are run.
 const LAUNCHES: u32 = 2;
-/// Entries of clocks that are kept at once, of thread blocks and of signals on their way.
+/// Maximum number of clock entries held at once, for thread blocks and for signals in flight.
 const MOST_ENTRIES: usize = 1 << 27;
 
 /// Proves a plan.
@@ -42,8 +42,8 @@ const MOST_ENTRIES: usize = 1 << 27;
 /// # Errors
 /// The first flaw.
 pub fn prove(plan: &Plan, kind: Option<Kind>) -> Result<Proven, Flaw> {
-    let untold = || Flaw::Untold(format!("`{}` is no collective that can be proven", plan.collective), "the plan");
-    let kind = kind.or(Kind::of(&plan.collective)).ok_or_else(untold)?;
+    let unnamed = || Flaw::Unnamed(format!("unsupported collective `{}`", plan.collective), "the plan");
+    let kind = kind.or(Kind::of(&plan.collective)).ok_or_else(unnamed)?;
     limits(plan)?;
     let chunks = plan.gpus.iter().map(|gpu| [gpu.input_chunks, gpu.output_chunks]);
     let machine = Machine::new(Format::Mscclpp, (kind, plan.inplace), chunks)?;
@@ -61,7 +61,7 @@ fn limits(plan: &Plan) -> Result<(), Flaw> {
         false => Err(Flaw::Limit { rank, block, what: what() }),
     };
     let ranks = plan.gpus.len();
-    limit(ranks <= MOST_RANKS, 0, None, &|| format!("{ranks} ranks; at most {MOST_RANKS} are read"))?;
+    limit(ranks <= MOST_RANKS, 0, None, &|| format!("{ranks} ranks; the limit is {MOST_RANKS}"))?;
     for (rank, gpu) in plan.gpus.iter().enumerate() {
         limit(gpu.id as usize == rank, rank, None, &|| format!("its id is {}", gpu.id))?;
         let start = gpu.semaphores.iter().map(|semaphore| semaphore.init_value).find(|start| *start > 1 << 10);
@@ -77,14 +77,14 @@ fn limits(plan: &Plan) -> Result<(), Flaw> {
                 (channels, "channels", MOST_CHANNELS),
                 (remotes, "remote buffers", MOST_CHANNELS),
             ] {
-                limit(count <= room, rank, Some(number), &|| format!("{count} {what}; there is room for {room}"))?;
+                limit(count <= room, rank, Some(number), &|| format!("{count} {what}; the limit is {room}"))?;
             }
         }
     }
     Ok(())
 }
 
-/// An event of an agent: it is over for all whose clock counts this far.
+/// An event of an agent. It is over for all whose clock has reached this count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Event {
     agent: usize,
@@ -97,7 +97,7 @@ impl Event {
     }
 }
 
-/// What a thread of a block does on a counter.
+/// An operation of a thread on a counter.
 #[derive(Clone, Copy, Debug)]
 struct Act {
     at: At,
@@ -106,19 +106,19 @@ struct Act {
 }
 
 impl Act {
-    /// Whether the next one comes after it: by the clock, or in the order of one thread.
+    /// Whether `next` happens after it: by the clock, or by the order of one thread.
     fn is_before(self, next: Act, clock: &[u32]) -> bool {
         let same = |act: Act| (act.at.rank, act.at.block, act.lane);
         same(self) == same(next) || self.event.is_before(clock)
     }
 }
 
-/// Counted events, which come in one order, as do those that wait for them.
+/// A counter. Its increments must be ordered, and so must its waits.
 #[derive(Default)]
 struct Counter {
-    /// What was known to who sent it; nothing of what was there at the start.
+    /// The clock of each sender; `None` for initial counts.
     events: VecDeque<Option<Clock>>,
-    /// The last to send, and to wait.
+    /// The last send and the last wait.
     last: [Option<Act>; 2],
 }
 
@@ -144,12 +144,12 @@ impl Counter {
     }
 }
 
-/// Who carries what a channel carries.
+/// The agent that transfers the data of a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Carrier {
     /// The threads themselves.
     Memory,
-    /// A proxy, which does what it is asked for in order, some time later.
+    /// A proxy, which executes requests in order, at some later time.
     Port,
 }
 
@@ -163,17 +163,17 @@ impl Carrier {
     }
 }
 
-/// A channel by who signals, who waits, the carrier, and which it is of those that are alike.
+/// A channel: signalling rank, waiting rank, carrier, and index among equal channels.
 type Wire = (usize, usize, Carrier, usize);
 
-/// The channels of a rank by carrier, as it signals on them; none where a channel leads nowhere.
+/// The channels of a rank by carrier, in the direction of its signals; `None` for a channel without a peer.
 fn wires(plan: &Plan, rank: usize) -> BTreeMap<Carrier, Vec<Option<Wire>>> {
     let mut all: BTreeMap<Carrier, Vec<Option<Wire>>> = BTreeMap::new();
     let mut count: BTreeMap<(Carrier, usize), usize> = BTreeMap::new();
     for channels in &plan.gpus[rank].channels {
         let Some(carrier) = Carrier::of(&channels.channel_type) else { continue };
         for peer in channels.connected_to.iter().map(|peer| *peer as usize) {
-            // The first channel to a rank is the first one that this rank has in turn, and so on.
+            // The nth channel from one rank to another is paired with the nth channel in the opposite direction.
             let twin = count.entry((carrier, peer)).or_default();
             let wire = (rank, peer, carrier, *twin);
             *twin += 1;
@@ -183,23 +183,23 @@ fn wires(plan: &Plan, rank: usize) -> BTreeMap<Carrier, Vec<Option<Wire>>> {
     all
 }
 
-/// What is counted.
+/// A counted entity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Count {
-    /// The signals on a channel.
+    /// Signals on a channel.
     Channel(Wire),
     /// A semaphore of a rank.
     Semaphore(usize, usize),
 }
 
-/// What the threads of a block know.
+/// Clocks of the threads of a block.
 #[derive(Default)]
 struct Threads {
     /// The next operation.
     next: usize,
-    /// All of them, since they met last.
+    /// Clock of all threads, as of their last synchronization.
     all: Clock,
-    /// Some of them, by what they waited for since.
+    /// Clocks of individual threads that have waited since then.
     lanes: BTreeMap<usize, Clock>,
 }
 
@@ -209,29 +209,29 @@ impl Threads {
     }
 }
 
-/// The agents of the clocks are: the threads of each block together, the first thread of each block, the caller of each
-/// rank, and each port channel, whose puts are done by a proxy.
+/// A run. The agents of the clocks are: all threads of each block together, the first thread of each block, the
+/// caller of each rank, and the proxy of each port channel.
 struct Run<'p> {
     plan: &'p Plan,
     machine: Machine,
     accesses: BTreeMap<Slot, Accesses<(Access, Event)>>,
-    /// The first thread block of each rank in the clocks.
+    /// The first thread block of each rank, as a clock index.
     first: Vec<usize>,
-    /// The first agent that is a caller.
+    /// The first caller, as a clock index.
     callers: usize,
     agents: usize,
-    /// By rank: how many launches are over.
+    /// By rank: number of completed launches.
     launches: Vec<u32>,
     threads: Vec<Vec<Threads>>,
-    /// By rank and carrier, in the order of the rank.
+    /// Channels by rank and carrier, in the rank's order.
     channels: Vec<BTreeMap<Carrier, Vec<Option<Wire>>>>,
     counters: BTreeMap<Count, Counter>,
-    /// Who has come to a barrier.
+    /// Thread blocks that have reached a barrier.
     barriers: BTreeMap<(usize, usize), BTreeSet<usize>>,
-    /// The agent and the clock of each port channel.
+    /// Agent and clock of each port channel.
     ports: BTreeMap<Wire, (usize, Clock)>,
     signals: usize,
-    /// Signals on their way, of channels and semaphores.
+    /// Signals in flight, of channels and semaphores.
     pending: usize,
 }
 
@@ -296,14 +296,14 @@ impl<'p> Run<'p> {
         (Access::Caller(rank), Event { agent, time: clock[agent] })
     }
 
-    /// A rank has ended: the caller reads the output, which is of no use to the next launch.
+    /// Ends a rank's launch: the caller reads the output, which the next launch must not use.
     fn end(&mut self, rank: usize) -> Result<(), Flaw> {
         (0..self.threads[rank].len()).for_each(|block| self.meet(rank, block));
         let joined = self.threads[rank].iter().map(|threads| threads.all.clone()).reduce(|mut all, more| {
             merge(&mut all, &more);
             all
         });
-        // A rank without thread blocks learns nothing.
+        // A rank without thread blocks is never synchronized.
         let none = || Flaw::Limit { rank, block: None, what: "no thread blocks".to_owned() };
         let mut clock = joined.ok_or_else(none)?;
         let caller = self.called(rank, &mut clock);
@@ -316,15 +316,15 @@ impl<'p> Run<'p> {
         if self.launches[rank] < LAUNCHES { self.launch(rank, clock) } else { Ok(()) }
     }
 
-    /// The operation that a thread block does next.
+    /// The next operation of a thread block.
     fn next(&self, rank: usize, block: usize) -> Option<(At, &'p Operation)> {
         let step = self.threads[rank][block].next;
         let operation = self.plan.gpus[rank].threadblocks[block].ops.get(step)?;
         Some((self.machine.at((rank, block), step), operation))
     }
 
-    /// Runs all thread blocks as far as they come. A kernel ends when nothing else can be done, so that what comes too
-    /// late for it is found to have no order, rather than to be missing.
+    /// Runs all thread blocks until none can continue. A kernel ends only when nothing else can run, so that an
+    /// access that comes too late is reported as unordered rather than as missing.
     fn all(&mut self) -> Result<(), Flaw> {
         let ranks = self.plan.gpus.len();
         let blocks: Vec<(usize, usize)> =
@@ -343,7 +343,7 @@ impl<'p> Run<'p> {
                 }
                 Ok(turn)
             })?;
-            // What is left before the kernels can end.
+            // Blocks that are not done prevent the kernels from ending.
             let waiting: Vec<At> =
                 blocks.iter().filter_map(|(rank, block)| Some(self.next(*rank, *block)?.0)).collect();
             let waiting: Vec<At> = waiting.into_iter().filter(|at| self.launches[at.rank] < LAUNCHES).collect();
@@ -360,7 +360,7 @@ impl<'p> Run<'p> {
         }
     }
 
-    /// That the next launch finds all counters as the first one did.
+    /// Checks that the next launch finds all counters as the first one did.
     fn balance(&self) -> Result<(), Flaw> {
         let left = |what: String, help: &'static str| Err(Flaw::Left { what, help: Some(help) });
         for (count, after) in self.counters.iter().map(|(count, counter)| (count, counter.events.len())) {
@@ -368,7 +368,7 @@ impl<'p> Run<'p> {
                 Count::Channel((from, to, ..)) if after > 0 => {
                     let signals = after.div_ceil(LAUNCHES as usize);
                     let what = format!("{signals} signals from rank {from} to rank {to} are never waited for");
-                    return left(what, "the next launch would take them for its own");
+                    return left(what, "the next launch would consume them");
                 }
                 Count::Semaphore(rank, semaphore) => {
                     let before = self.plan.gpus[rank].semaphores[semaphore].init_value as usize;
@@ -376,9 +376,9 @@ impl<'p> Run<'p> {
                     let after = if more > 0 { before + more } else { after };
                     if after != before {
                         let what = format!(
-                            "rank {rank}: a launch starts with semaphore {semaphore} at {before} and ends with it at {after}"
+                            "rank {rank}: a launch starts with semaphore {semaphore} at {before} and ends with {after}"
                         );
-                        return left(what, "the next launch would start with another count");
+                        return left(what, "the next launch would start with a different count");
                     }
                 }
                 Count::Channel(_) => {}
@@ -387,7 +387,7 @@ impl<'p> Run<'p> {
         Ok(())
     }
 
-    /// Does an operation, unless it has to wait.
+    /// Executes an operation, unless it must wait.
     fn take(&mut self, at: At, operation: &Operation) -> Result<bool, Flaw> {
         let is_port = operation.channel_type.as_deref().and_then(Carrier::of) == Some(Carrier::Port);
         let wrong = |what: String| Err(Flaw::Step { at, what });
@@ -426,15 +426,15 @@ impl<'p> Run<'p> {
             "put" | "get" | "copy" | "re" | "res" | "rre" | "rres" if !is_port => {
                 let (sources, targets) = self.operands(at, operation)?;
                 let clock = std::mem::take(&mut self.threads[at.rank][at.block].all);
-                // All threads do it.
+                // All threads take part.
                 let event = Event { agent: 2 * self.block(at), time: self.time(at) };
                 let reduces = operation.name.starts_with('r');
                 let done = self.apply(event, &clock, Move { at, reduces, sources, targets });
                 self.threads[at.rank][at.block].all = clock;
                 done?;
             }
-            "pws" | "pwsf" => return wrong(format!("`{}` gives no signal but on port channels", operation.name)),
-            other => return wrong(format!("`{other}` is not read here")),
+            "pws" | "pwsf" => return wrong(format!("`{}` signals on port channels only", operation.name)),
+            other => return wrong(format!("unsupported operation `{other}`")),
         }
         Ok(true)
     }
@@ -443,14 +443,14 @@ impl<'p> Run<'p> {
         self.first[at.rank] + at.block
     }
 
-    /// How often operations of this block have been done up to this one, in all launches.
+    /// Number of operations of this block that have been executed up to this one, over all launches.
     fn time(&self, at: At) -> u32 {
         let length = self.plan.gpus[at.rank].threadblocks[at.block].ops.len();
         u32::try_from(at.step + 1).unwrap_or(u32::MAX)
             + self.launches[at.rank] * u32::try_from(length).unwrap_or(u32::MAX)
     }
 
-    /// What one thread does. All but the first count as all threads together.
+    /// The operation as an act of one thread. All threads but the first are represented by the block's agent.
     fn act(&self, at: At, lane: usize) -> Act {
         let event = Event { agent: 2 * self.block(at) + usize::from(lane == 0), time: self.time(at) };
         Act { at, lane, event }
@@ -462,7 +462,7 @@ impl<'p> Run<'p> {
         }
     }
 
-    /// The threads of a block wait for each other: all is done that stands before.
+    /// Synchronizes the threads of a block: all earlier operations are done.
     fn meet(&mut self, rank: usize, block: usize) {
         let next = self.threads[rank][block].next;
         let at = self.machine.at((rank, block), next);
@@ -472,15 +472,15 @@ impl<'p> Run<'p> {
         all[agent..agent + 2].fill(time);
     }
 
-    /// Whether all that meet at a barrier have come; then they go on from the same clock.
+    /// Whether all blocks have reached a barrier; then all continue with the same clock.
     fn barrier(&mut self, at: At, id: usize, count: usize) -> Result<bool, Flaw> {
         let meets = |block: &Block| block.ops.iter().any(|op| op.name == "barrier" && op.barrier_id == Some(id));
         let users = self.plan.gpus[at.rank].threadblocks.iter().filter(|block| meets(block)).count();
         if id >= MOST_BARRIERS || count != users {
             let what = if id >= MOST_BARRIERS {
-                format!("barrier {id}; there are {MOST_BARRIERS}")
+                format!("barrier {id}; the limit is {MOST_BARRIERS}")
             } else {
-                format!("{count} thread blocks are to meet at barrier {id}, which {users} have")
+                format!("barrier {id} expects {count} thread blocks, but {users} use it")
             };
             return Err(Flaw::Step { at, what });
         }
@@ -490,7 +490,7 @@ impl<'p> Run<'p> {
         if here.len() < count {
             return Ok(false);
         }
-        // The last to come lets all others through: they stand at the same barrier.
+        // The last block releases the others, which wait at the same barrier.
         let here = std::mem::take(here);
         let mut all = self.threads[at.rank][at.block].all.clone();
         here.iter().for_each(|block| merge(&mut all, &self.threads[at.rank][*block].all));
@@ -509,7 +509,7 @@ impl<'p> Run<'p> {
         if let Count::Channel(wire @ (_, _, carrier, _)) = count {
             self.signals += 1;
             if carrier == Carrier::Port {
-                // The proxy sends it when the puts before it have been done.
+                // The proxy sends the signal after the preceding puts.
                 let (_, port) = self.port(wire);
                 merge(port, &clock);
                 clock.clone_from(port);
@@ -535,7 +535,7 @@ impl<'p> Run<'p> {
         merge(self.threads[at.rank][at.block].lane(lane), &clock);
     }
 
-    /// Puts that a proxy does, some time before the next signal or flush on the channel is over.
+    /// Records puts by a proxy, which complete before the next signal or flush on the channel.
     fn port_put(&mut self, at: At, operation: &Operation) -> Result<(), Flaw> {
         let wires = self.wires(at, operation)?;
         let (sources, targets) = self.operands(at, operation)?;
@@ -544,7 +544,7 @@ impl<'p> Run<'p> {
         }
         for (lane, (wire, (source, target))) in wires.into_iter().zip(sources.into_iter().zip(targets)).enumerate() {
             if target.first().is_none_or(|slot| slot.rank() != wire.1) {
-                let what = format!("a put on a channel to rank {} into a buffer of another", wire.1);
+                let what = format!("a put on a channel to rank {} writes into a buffer of another rank", wire.1);
                 return Err(Flaw::Step { at, what });
             }
             let known = self.threads[at.rank][at.block].lane(lane).clone();
@@ -563,7 +563,7 @@ impl<'p> Run<'p> {
         Ok(())
     }
 
-    /// What an operation counts up or down.
+    /// The counters that an operation changes.
     fn counts(&self, at: At, operation: &Operation) -> Result<Vec<Count>, Flaw> {
         let ids = &operation.semaphore_ids;
         match operation.name.as_str() {
@@ -575,7 +575,7 @@ impl<'p> Run<'p> {
             _ => {
                 let here = self.plan.gpus[at.rank].semaphores.len();
                 if let Some(id) = ids.iter().find(|id| **id >= here) {
-                    return Err(Flaw::Step { at, what: format!("there is no semaphore {id}") });
+                    return Err(Flaw::Step { at, what: format!("unknown semaphore {id}") });
                 }
                 distinct(at, ids)?;
                 Ok(ids.iter().map(|id| Count::Semaphore(at.rank, *id)).collect())
@@ -583,7 +583,7 @@ impl<'p> Run<'p> {
         }
     }
 
-    /// The channels of an operation, as its rank signals on them.
+    /// The channels of an operation, in the direction of its rank's signals.
     fn wires(&self, at: At, operation: &Operation) -> Result<Vec<Wire>, Flaw> {
         let kind = operation.channel_type.as_deref().unwrap_or_default();
         let refs = self.plan.gpus[at.rank].threadblocks[at.block].channels.iter();
@@ -591,7 +591,7 @@ impl<'p> Run<'p> {
         let all = Carrier::of(kind).and_then(|carrier| self.channels[at.rank].get(&carrier));
         let wire = |id: &usize| {
             let wire = own().nth(*id).and_then(|place| *all?.get(*place)?);
-            let what = || format!("channel {id} of type `{kind}` leads to no rank");
+            let what = || format!("channel {id} of type `{kind}` has no peer");
             wire.ok_or_else(|| Flaw::Step { at, what: what() })
         };
         let wires: Vec<Wire> = operation.channel_ids.iter().map(wire).collect::<Result<_, _>>()?;
@@ -603,7 +603,7 @@ impl<'p> Run<'p> {
         Ok(wires)
     }
 
-    /// The chunks that an operation speaks of, here or on another rank.
+    /// The chunks that an operation refers to, on this rank or on another.
     fn slots(&self, at: At, operation: &Operation, chunks: &Chunks) -> Result<Vec<Slot>, Flaw> {
         let wrong = |what: String| Flaw::Step { at, what };
         let gpu = &self.plan.gpus[at.rank];
@@ -616,12 +616,16 @@ impl<'p> Run<'p> {
                 let own: Vec<usize> = refs.flat_map(|refs| refs.remote_buffer_ids.iter().copied()).collect();
                 let remote = own.get(id).and_then(|id| gpu.remote_buffers.get(*id));
                 let remote = remote.filter(|remote| (remote.rank as usize) < self.plan.gpus.len());
-                let remote = remote.ok_or_else(|| wrong(format!("there is no remote buffer {id}")))?;
+                let remote = remote.ok_or_else(|| wrong(format!("unknown remote buffer {id}")))?;
                 (remote.rank as usize, remote.kind.as_str())
             }
-            _ => return Err(wrong("chunks are of a buffer here, by `type`, or elsewhere, by `buffer_id`".to_owned())),
+            _ => {
+                return Err(wrong(
+                    "chunks need either `type` (local buffer) or `buffer_id` (remote buffer)".to_owned(),
+                ));
+            }
         };
-        let buffer = Buffer::of(kind).ok_or_else(|| wrong(format!("`{kind}` is no buffer")))?;
+        let buffer = Buffer::of(kind).ok_or_else(|| wrong(format!("unknown buffer `{kind}`")))?;
         let whose = &self.plan.gpus[rank];
         let room = match buffer {
             Buffer::Input => whose.input_chunks.max(if self.plan.inplace { self.machine.shape.input } else { 0 }),
@@ -630,12 +634,12 @@ impl<'p> Run<'p> {
         };
         let end = chunks.index.checked_add(chunks.size).filter(|end| *end <= room && chunks.size > 0);
         let end = end.ok_or_else(|| {
-            wrong(format!("chunks {} and {} more are not in a buffer of {room}", chunks.index, chunks.size))
+            wrong(format!("{} chunks from {} exceed the buffer of {room}", chunks.size, chunks.index))
         })?;
         Ok((chunks.index..end).map(|chunk| self.machine.slot(rank, buffer, chunk)).collect())
     }
 
-    /// The chunks of an operation that moves them, each list as long as the others.
+    /// The chunks of a data operation, checked to have lists of equal length.
     fn operands(&self, at: At, operation: &Operation) -> Result<(Lists, Lists), Flaw> {
         let wrong = |what: String| Flaw::Step { at, what };
         let all = |list: &[Chunks]| -> Result<Lists, Flaw> {
@@ -649,8 +653,8 @@ impl<'p> Run<'p> {
         };
         let (src, dst) = (&operation.src_buff, &operation.dst_buff);
         let (here, there, rest) = ((0, 0), (0, usize::MAX), (1, usize::MAX));
-        // Which sources and targets are on other ranks, whether they go together in pairs, and how many there can be:
-        // the executor looks at the first target of a copy and of a sum, and the first buffer that is put.
+        // Which sources and targets are remote, whether they are paired, and their maximum number: the executor uses
+        // only the first target of a copy or sum, and the first buffer of a put.
         let (from, to, pairs, single) = match operation.name.as_str() {
             "put" | "pws" | "pwsf" => (here, there, true, src.iter().all(|chunks| chunks.kind == src[0].kind)),
             "get" => (there, here, true, true),
@@ -661,14 +665,14 @@ impl<'p> Run<'p> {
             _ => (rest, rest, false, true),
         };
         if !remote(src, from) || !remote(dst, to) {
-            let what = format!("`{}` with chunks here that should be elsewhere, or the other way", operation.name);
+            let what = format!("`{}` mixes up local and remote chunks", operation.name);
             return Err(wrong(what));
         }
         let fits = !sources.is_empty() && !targets.is_empty() && same && single;
         if !fits || pairs && sources.len() != targets.len() {
-            return Err(wrong(format!("the chunks of `{}` do not fit each other", operation.name)));
+            return Err(wrong(format!("the chunks of `{}` differ in number", operation.name)));
         }
-        // Threads do not wait for each other inside an operation.
+        // Threads do not synchronize inside an operation.
         let place = |list: usize, chunk: usize| (if pairs { list } else { 0 }, chunk);
         let placed = |lists: &Lists| -> Vec<(Slot, (usize, usize))> {
             let chunks = |(list, slots): (usize, &Vec<Slot>)| -> Vec<(Slot, (usize, usize))> {
@@ -686,7 +690,7 @@ impl<'p> Run<'p> {
         Ok((sources, targets))
     }
 
-    /// Reads, adds if that is asked for, and writes.
+    /// Reads, optionally adds, and writes.
     fn apply(&mut self, event: Event, clock: &[u32], step: Move) -> Result<(), Flaw> {
         let at = step.at;
         let access = (Access::Step(at), event);
@@ -695,8 +699,7 @@ impl<'p> Run<'p> {
             let mut read = Vec::with_capacity(slots.len());
             for slot in slots {
                 self.access(access, *slot, false, clock)?;
-                let unwritten =
-                    || Flaw::Step { at, what: "a chunk is read before anything was written to it".to_owned() };
+                let unwritten = || Flaw::Step { at, what: "a chunk is read before it is written".to_owned() };
                 read.push(self.machine.chunks.get(slot).cloned().ok_or_else(unwritten)?);
             }
             contents.push(read);
@@ -718,7 +721,7 @@ impl<'p> Run<'p> {
         Ok(())
     }
 
-    /// That whoever used a chunk before is done.
+    /// Checks that all conflicting earlier accesses to a chunk are done.
     fn access(&mut self, next: (Access, Event), slot: Slot, writes: bool, clock: &[u32]) -> Result<(), Flaw> {
         let accesses = self.accesses.entry(slot).or_default();
         let early = accesses.conflicting(writes).find(|(_, event)| *event != next.1 && !event.is_before(clock));
@@ -729,19 +732,20 @@ impl<'p> Run<'p> {
         Ok(())
     }
 
-    /// From the results back: what is overwritten, or left, without having been read for one of them.
+    /// Works back from the results: finds steps whose results are overwritten, or left, without being read for a
+    /// result.
     fn unused(&self) -> BTreeSet<At> {
         let mut needed: BTreeSet<Slot> =
             (0..self.plan.gpus.len()).flat_map(|rank| self.machine.outputs(rank)).collect();
         let mut unused: BTreeSet<At> = BTreeSet::new();
         for step in self.machine.moves.iter().rev() {
-            // All of them are written here, so all are taken out.
+            // This step writes all of them, so all are removed.
             let is_needed = |slots: &Vec<Slot>| slots.iter().filter(|slot| needed.remove(slot)).count() > 0;
             let wanted: Vec<bool> = step.targets.iter().map(is_needed).collect();
             if !wanted.contains(&true) {
                 unused.insert(step.at);
             }
-            // Of a sum all is read, of copies what goes to a place that is needed.
+            // A sum reads all sources; a copy, those whose target is needed.
             let is_read = |place: usize| if step.reduces { wanted.contains(&true) } else { wanted[place] };
             let read = step.sources.iter().enumerate().filter(|(place, _)| is_read(*place));
             needed.extend(read.flat_map(|(_, slots)| slots));
@@ -750,10 +754,10 @@ impl<'p> Run<'p> {
     }
 }
 
-/// That nothing stands twice in a list of what threads do side by side.
+/// Checks that a list of concurrent accesses has no duplicates.
 fn distinct<T: Ord>(at: At, all: &[T]) -> Result<(), Flaw> {
     if all.iter().collect::<BTreeSet<_>>().len() == all.len() {
         return Ok(());
     }
-    Err(Flaw::Step { at, what: "a channel or semaphore stands twice in one operation".to_owned() })
+    Err(Flaw::Step { at, what: "a channel or semaphore is used twice in one operation".to_owned() })
 }

@@ -1,4 +1,4 @@
-//! What can be wrong with a file, in the words of its format.
+//! Flaws of MSCCL and MSCCL++ files.
 
 use super::{Kind, Shape};
 use crate::export::msccl::MOST_AWAITED;
@@ -15,7 +15,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// As it is called in schedules.
+    /// Its name in schedules.
     pub fn name(self) -> &'static str {
         match self {
             Format::Msccl => "msccl",
@@ -23,7 +23,7 @@ impl Format {
         }
     }
 
-    /// Its word for what a thread block does.
+    /// Its term for a step of a thread block.
     pub fn step(self) -> &'static str {
         match self {
             Format::Msccl => "step",
@@ -41,7 +41,7 @@ pub struct At {
     pub block: usize,
     /// The step of the block.
     pub step: usize,
-    /// Whose words are spoken.
+    /// The format of the file.
     pub format: Format,
 }
 
@@ -51,12 +51,12 @@ impl fmt::Display for At {
     }
 }
 
-/// Who uses a chunk.
+/// An access to a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// A step.
     Step(At),
-    /// The caller of a rank, who reads its output and writes its input before and after each launch.
+    /// The caller of a rank, which reads its output and writes its input before and after each launch.
     Caller(usize),
 }
 
@@ -69,7 +69,7 @@ impl fmt::Display for Access {
     }
 }
 
-/// What a thread block of MSCCL waits for.
+/// The condition that an MSCCL thread block waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
     /// A message from a rank.
@@ -90,15 +90,15 @@ impl fmt::Display for Wait {
     }
 }
 
-/// What is wrong with a file.
+/// A flaw of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Error, miette::Diagnostic)]
 #[diagnostic(code("algorithm-wrong"))]
 pub enum Flaw {
-    /// It does not say what it is for: why not, and who should do what is asked for.
-    #[error("{0}: say with `--collective` what {1} should do")]
-    Untold(String, &'static str),
+    /// The collective is not named: the reason, and the file or plan in question.
+    #[error("{0}; use `--collective` to name the collective of {1}")]
+    Unnamed(String, &'static str),
     /// The buffers are not those of the collective.
-    #[error("{} input and {} output chunks are not those of a {kind} over {} ranks", shape.input, shape.output, shape.ranks)]
+    #[error("{} input and {} output chunks do not match {kind} over {} ranks", shape.input, shape.output, shape.ranks)]
     Shape {
         /// The collective.
         kind: Kind,
@@ -112,34 +112,34 @@ pub enum Flaw {
         rank: usize,
         /// Its thread block.
         block: Option<usize>,
-        /// In words.
+        /// Description of the flaw.
         what: String,
     },
     /// A thread block has more steps than the runtime has room for.
-    #[error("rank {}, thread block {} has {steps} steps, and there is room for {most}", first.rank, first.block)]
+    #[error("rank {}, thread block {} has {steps} steps; the limit is {most}", first.rank, first.block)]
     Steps {
-        /// The first for which there is no room.
+        /// The first step beyond the limit.
         first: At,
         /// Steps of the thread block.
         steps: usize,
-        /// As many as there may be.
+        /// The limit.
         most: usize,
     },
     /// A step waits for a thread block whose number the runtime cannot keep.
-    #[error("{at} waits for thread block {block}, and only the first {MOST_AWAITED} can be waited for")]
-    #[diagnostic(help("runtimes keep `depid` in 8 bits with a sign: 128 becomes -128"))]
+    #[error("{at} waits for thread block {block}; only the first {MOST_AWAITED} can be waited for")]
+    #[diagnostic(help("runtimes store `depid` as a signed 8-bit integer: 128 becomes -128"))]
     Awaited {
         /// The step.
         at: At,
         /// The thread block for which it waits.
         block: usize,
     },
-    /// A step that cannot be done as it stands.
+    /// An invalid step.
     #[error("{at}: {what}")]
     Step {
         /// The step.
         at: At,
-        /// In words.
+        /// Description of the flaw.
         what: String,
     },
     /// A contribution is added twice.
@@ -147,75 +147,75 @@ pub enum Flaw {
     Doubled {
         /// The step that adds.
         at: At,
-        /// Whose.
+        /// The rank whose input is added twice.
         rank: u32,
-        /// Which chunk of its input.
+        /// The chunk of its input.
         chunk: u64,
     },
-    /// Some steps wait for each other.
+    /// A deadlock.
     #[error("deadlock: {at} waits{}", wait.map_or_else(
         || format!(", and so do {more} other thread blocks"),
         |wait| format!(" for {wait}, and {more} other thread blocks wait too"),
     ))]
     Deadlock {
-        /// The first of them.
+        /// The first waiting step.
         at: At,
-        /// What it waits for, where that is one thing.
+        /// The condition it waits for, if there is a single one.
         wait: Option<Wait>,
-        /// How many more.
+        /// Number of other waiting thread blocks.
         more: usize,
-        /// What room there is.
+        /// Available slots.
         #[help]
         help: Option<String>,
     },
-    /// What is left at the end: messages that nobody receives, signals that nobody waits for, a semaphore with another
+    /// Left over at the end: messages never received, signals never waited for, or a semaphore with another
     /// count than at the start.
     #[error("{what}")]
     Left {
-        /// In words.
+        /// Description of the flaw.
         what: String,
-        /// What comes of it.
+        /// The consequence.
         #[help]
         help: Option<&'static str>,
     },
     /// Two signals, or two waits, that have no order.
-    #[error("{first} and {second} {what} in either order")]
-    #[diagnostic(help("signals are only counted: a wait cannot tell which of the two it was for"))]
+    #[error("{first} and {second} {what} in no defined order")]
+    #[diagnostic(help("signals are only counted; a wait cannot distinguish them"))]
     Unordered {
-        /// One.
+        /// The first one.
         first: At,
-        /// The other.
+        /// The second one.
         second: At,
-        /// What both do.
+        /// What both do to the shared state.
         what: &'static str,
     },
     /// Two accesses to a chunk that have no order.
-    #[error("{first} and {second} {what} in either order")]
+    #[error("{first} and {second} {what} in no defined order")]
     Race {
-        /// One.
+        /// The first one.
         first: Access,
-        /// The other.
+        /// The second one.
         second: Access,
-        /// What both do.
+        /// What both do to the shared state.
         what: String,
-        /// What orders accesses.
+        /// How to order accesses.
         #[help]
         help: &'static str,
     },
-    /// A chunk of the output is not what it should be.
+    /// An output chunk has the wrong content.
     #[error("rank {rank}: output chunk {chunk} {what}")]
     Wrong {
         /// The rank.
         rank: usize,
         /// The chunk.
         chunk: u64,
-        /// In words.
+        /// Description of the flaw.
         what: String,
     },
 }
 
 impl Flaw {
-    /// The step to look at first, and the other one, if there are two.
+    /// The steps involved, the primary one first.
     pub fn steps(&self) -> Vec<At> {
         let step = |access: &Access| match access {
             Access::Step(at) => Some(*at),
@@ -229,7 +229,7 @@ impl Flaw {
             | Flaw::Deadlock { at, .. } => vec![*at],
             Flaw::Unordered { first, second, .. } => vec![*second, *first],
             Flaw::Race { first, second, .. } => [second, first].into_iter().filter_map(step).collect(),
-            Flaw::Untold(..) | Flaw::Shape { .. } | Flaw::Limit { .. } | Flaw::Left { .. } | Flaw::Wrong { .. } => {
+            Flaw::Unnamed(..) | Flaw::Shape { .. } | Flaw::Limit { .. } | Flaw::Left { .. } | Flaw::Wrong { .. } => {
                 Vec::new()
             }
         }

@@ -1,35 +1,35 @@
-//! Ranks that run a file on symbols: what the provers of all formats share.
+//! Symbolic execution of ranks: the part that the provers of all formats share.
 //!
-//! Each chunk is known by the input chunks that have been added up in it. A prover takes the thread blocks through their
-//! steps in some order, says of each step what it reads, writes and waits for, and shows that one order stands for all.
-//! At the end each output chunk must be what the collective wants there.
+//! The content of a chunk is the set of input chunks that have been added up in it. A prover runs the steps of the
+//! thread blocks in some order, describes what each step reads, writes and waits for, and shows that this order
+//! represents all others. At the end, each output chunk must have the content that the collective defines.
 
 use super::flaw::{Access, At, Flaw, Format};
 use super::{Buffer, Kind, Shape};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 
-/// What is in a chunk: the input chunks that were added up, by rank and place, in order.
+/// Content of a chunk: the input chunks that were added up, by rank and position, sorted.
 pub(in crate::export) type Content = Rc<[(u32, u64)]>;
 
-/// Where a chunk can be.
+/// Location of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::export) enum Slot {
     /// In a buffer of a rank.
     Held(usize, Buffer, u64),
-    /// On its way from a rank: chunks are numbered as they are sent.
+    /// In flight from a rank; chunks are numbered in the order of sending.
     Sent(usize, usize),
 }
 
 impl Slot {
-    /// Whose it is.
+    /// The rank that holds the chunk.
     pub(in crate::export) fn rank(self) -> usize {
         match self {
             Slot::Held(rank, ..) | Slot::Sent(rank, _) => rank,
         }
     }
 
-    /// `chunk 3 of the scratch`
+    /// Display name: `chunk 3 of the scratch`.
     pub(in crate::export) fn name(self) -> String {
         match self {
             Slot::Held(_, buffer, chunk) => format!("chunk {chunk} of {}", buffer.name()),
@@ -38,42 +38,42 @@ impl Slot {
     }
 }
 
-/// Lists of chunks, of whichever ranks.
+/// Lists of chunks, on any ranks.
 pub(in crate::export) type Lists = Vec<Vec<Slot>>;
 
-/// Chunks that are read, added up if several go to one place, and written.
+/// Chunks that are read, optionally added up, and written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::export) struct Move {
-    /// Who does it, and where.
+    /// The step that executes the move.
     pub(in crate::export) at: At,
-    /// Whether the sources are added up, for all targets; if not, each goes to the target in its place.
+    /// Whether the sources are added up for all targets; otherwise each source is copied to the target at its position.
     pub(in crate::export) reduces: bool,
-    /// What is read.
+    /// Chunks read.
     pub(in crate::export) sources: Lists,
-    /// What is written.
+    /// Chunks written.
     pub(in crate::export) targets: Lists,
 }
 
-/// What has been shown.
+/// A successful proof.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Proven {
-    /// What the file does.
+    /// The collective.
     pub kind: Kind,
-    /// How many ranks and chunks.
+    /// Numbers of ranks and chunks.
     pub shape: Shape,
-    /// Steps of all ranks.
+    /// Number of steps, summed over ranks.
     pub steps: usize,
-    /// Messages of all ranks; of MSCCL++ signals.
+    /// Number of messages, summed over ranks; signals for MSCCL++.
     pub messages: usize,
-    /// The first step whose result nobody uses, and how many there are.
+    /// The first step whose result is unused, and the number of such steps.
     pub unused: Option<(At, usize)>,
     pub(super) format: Format,
     pub(super) in_place: bool,
-    /// What is moved, in an order in which it may happen.
+    /// The moves, in a possible order.
     pub(super) moves: Vec<Move>,
 }
 
-/// The buffers of all ranks, and what has become of them.
+/// The buffers of all ranks, and their contents.
 pub(in crate::export) struct Machine {
     format: Format,
     in_place: bool,
@@ -86,10 +86,10 @@ pub(in crate::export) struct Machine {
 impl Machine {
     /// Empty buffers.
     ///
-    /// - `chunks`: of the input and the output of each rank. In place one of the two buffers may say it for both.
+    /// - `chunks`: sizes of the input and output of each rank. In-place files may declare only one of the two.
     ///
     /// # Errors
-    /// If they do not fit the collective.
+    /// If the sizes do not fit the collective.
     pub(in crate::export) fn new(
         format: Format,
         (kind, in_place): (Kind, bool),
@@ -116,22 +116,22 @@ impl Machine {
         Ok(Machine { format, in_place, kind, shape, chunks: BTreeMap::new(), moves: Vec::new() })
     }
 
-    /// A step of a thread block.
+    /// The current step of a thread block.
     pub(in crate::export) fn at(&self, (rank, block): (usize, usize), step: usize) -> At {
         At { rank, block, step, format: self.format }
     }
 
-    /// Where a chunk is.
+    /// The location of a chunk.
     pub(in crate::export) fn slot(&self, rank: usize, buffer: Buffer, chunk: u64) -> Slot {
         slot((self.kind, self.in_place), self.shape, (rank, buffer, chunk))
     }
 
-    /// The chunks that a rank gives.
+    /// Input chunks of a rank.
     pub(in crate::export) fn inputs(&self, rank: usize) -> Vec<Slot> {
         (0..self.shape.input).map(|chunk| self.slot(rank, Buffer::Input, chunk)).collect()
     }
 
-    /// The chunks that a rank gets.
+    /// Output chunks of a rank.
     pub(in crate::export) fn outputs(&self, rank: usize) -> Vec<Slot> {
         (0..self.shape.output).map(|chunk| self.slot(rank, Buffer::Output, chunk)).collect()
     }
@@ -143,10 +143,10 @@ impl Machine {
         self.chunks.extend(filled.map(|(slot, chunk)| (slot, Rc::from([(number, chunk)]))));
     }
 
-    /// What is in any of the parts.
+    /// The union of the parts.
     ///
     /// # Errors
-    /// If something is in two of them.
+    /// If two parts have an element in common.
     pub(in crate::export) fn sum<'c>(at: At, parts: impl Iterator<Item = &'c Content>) -> Result<Content, Flaw> {
         let mut all: Vec<(u32, u64)> = parts.flat_map(|content| content.iter().copied()).collect();
         all.sort_unstable();
@@ -156,7 +156,7 @@ impl Machine {
         }
     }
 
-    /// That an output chunk is what the collective wants there.
+    /// Checks that an output chunk has the content that the collective defines.
     pub(in crate::export) fn check(&self, rank: usize, chunk: u64) -> Result<(), Flaw> {
         let found = self.chunks.get(&self.slot(rank, Buffer::Output, chunk)).into_iter();
         let found: BTreeSet<(u64, u64)> =
@@ -167,16 +167,16 @@ impl Machine {
         let what = match (found.is_empty(), wanted.difference(&found).next(), found.difference(&wanted).next()) {
             (true, ..) => "is never written".to_owned(),
             (false, Some(missing), _) => format!("lacks {}", of(missing)),
-            (false, None, Some(more)) => format!("has {}, which does not belong there", of(more)),
+            (false, None, Some(more)) => format!("also contains {}", of(more)),
             (false, None, None) => return Ok(()),
         };
         Err(Flaw::Wrong { rank, chunk, what })
     }
 
-    /// Two accesses to a chunk that may come in either order.
+    /// The flaw for two unordered accesses to a chunk.
     pub(in crate::export) fn race(&self, first: Access, second: Access, slot: Slot) -> Flaw {
         let (what, help) = match self.format {
-            Format::Msccl => (format!("touch {}", slot.name()), "let one of them wait for the other"),
+            Format::Msccl => (format!("touch {}", slot.name()), "make one of them wait for the other"),
             Format::Mscclpp => (
                 format!("access {} of rank {}", slot.name(), slot.rank()),
                 "a signal and a wait order ranks, a semaphore thread blocks, and a `nop` the threads of a block; the \
@@ -186,7 +186,7 @@ impl Machine {
         Flaw::Race { first, second, what, help }
     }
 
-    /// What has been shown when all is done.
+    /// The proof, when all steps are done.
     pub(in crate::export) fn proven(self, steps: usize, messages: usize, unused: BTreeSet<At>) -> Proven {
         let Machine { format, in_place, kind, shape, moves, .. } = self;
         let unused = unused.first().map(|first| (*first, unused.len()));
@@ -194,7 +194,7 @@ impl Machine {
     }
 }
 
-/// The chunk that a chunk is: in place input and output are one buffer, of which one may be a part.
+/// The canonical location of a chunk: in place, input and output share one buffer, one possibly as a part of the other.
 pub(super) fn slot((kind, in_place): (Kind, bool), shape: Shape, at: (usize, Buffer, u64)) -> Slot {
     let (rank, buffer, chunk) = at;
     if !in_place {
@@ -209,17 +209,17 @@ pub(super) fn slot((kind, in_place): (Kind, bool), shape: Shape, at: (usize, Buf
     }
 }
 
-/// What became of an agent's turn: whether it did anything, and whether it still has something to do.
+/// Result of an agent's turn: whether it made progress, and whether it still has work.
 pub(in crate::export) struct Turn {
     pub(in crate::export) moved: bool,
     pub(in crate::export) waits: bool,
 }
 
-/// Lets agents go on in turns, each as far as it comes, until none can. Gives those that still wait, in the order in
-/// which they would be next.
+/// Runs agents in turns, each as far as possible, until none can continue. Returns those that still have work, in
+/// turn order.
 ///
 /// # Errors
-/// The first of a turn.
+/// The first error of a turn.
 pub(in crate::export) fn in_turns<E>(
     agents: usize,
     mut go: impl FnMut(usize) -> Result<Turn, E>,

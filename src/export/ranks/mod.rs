@@ -1,4 +1,4 @@
-//! One collective as programs of ranks over buffers of chunks: what all formats of runtimes have in common.
+//! One collective as programs of ranks over buffers of chunks: the common basis of all runtime formats.
 
 mod flaw;
 pub(in crate::export) mod machine;
@@ -17,8 +17,8 @@ use std::fmt;
 
 /// A collective between all ranks, over whole buffers.
 ///
-/// With n ranks and buffers in the order of the ranks: output chunk `k * c + j` of a gather is input chunk j of rank k,
-/// with c chunks in each input; the others likewise.
+/// Buffers are ordered by rank. For example, with c chunks in each input, output chunk `k * c + j` of a gather is
+/// input chunk j of rank k.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// Every rank gets the inputs of all.
@@ -34,10 +34,10 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// All of them.
+    /// All collectives.
     pub const ALL: [Kind; 5] = [Kind::AllGather, Kind::ReduceScatter, Kind::AllReduce, Kind::AllToAll, Kind::Broadcast];
 
-    /// The book's name.
+    /// Display name.
     pub fn name(self) -> &'static str {
         match self {
             Kind::AllGather => "AllGather",
@@ -48,7 +48,7 @@ impl Kind {
         }
     }
 
-    /// As the formats spell it.
+    /// Name in the formats.
     pub fn word(self) -> &'static str {
         match self {
             Kind::AllGather => "allgather",
@@ -59,13 +59,13 @@ impl Kind {
         }
     }
 
-    /// The collective that is spelled so.
+    /// The collective with this name in the formats.
     pub fn of(word: &str) -> Option<Kind> {
         Kind::ALL.into_iter().find(|kind| kind.word() == word)
     }
 
-    /// The input chunks whose sum a rank must have in an output chunk, as a rank and a place in its input; without a
-    /// sum it is one. `None` where the buffers do not fit the collective.
+    /// The input chunks whose sum an output chunk of a rank must hold, as ranks and positions; a single one if the
+    /// collective does not sum. `None` if the buffers do not fit the collective.
     pub fn wanted(self, shape: Shape, rank: u64, chunk: u64) -> Option<Vec<(u64, u64)>> {
         let Shape { ranks: n, input, output } = shape;
         let all = |place: u64| (0..n).map(|rank| (rank, place)).collect();
@@ -88,30 +88,30 @@ impl fmt::Display for Kind {
     }
 }
 
-/// How many ranks there are, and how many chunks are in the buffers of each.
+/// Number of ranks, and sizes of their buffers in chunks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// Numbered from 0.
+    /// Number of ranks.
     pub ranks: u64,
-    /// What each rank gives.
+    /// Input chunks per rank.
     pub input: u64,
-    /// What each rank gets.
+    /// Output chunks per rank.
     pub output: u64,
 }
 
 /// The buffers of a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Buffer {
-    /// What it gives; it stays as it is.
+    /// The rank's contribution; not modified.
     Input,
-    /// What it gets.
+    /// The rank's result.
     Output,
-    /// What it needs on the way.
+    /// Temporary storage.
     Scratch,
 }
 
 impl Buffer {
-    /// As the formats spell it.
+    /// Letter in the formats.
     pub fn letter(self) -> &'static str {
         match self {
             Buffer::Input => "i",
@@ -120,12 +120,12 @@ impl Buffer {
         }
     }
 
-    /// The buffer that is spelled so.
+    /// The buffer with this letter.
     pub fn of(letter: &str) -> Option<Buffer> {
         [Buffer::Input, Buffer::Output, Buffer::Scratch].into_iter().find(|buffer| buffer.letter() == letter)
     }
 
-    /// In words.
+    /// Display name.
     pub fn name(self) -> &'static str {
         match self {
             Buffer::Input => "the input",
@@ -135,68 +135,68 @@ impl Buffer {
     }
 }
 
-/// Neighbouring chunks of a buffer.
+/// A range of chunks of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Span {
-    /// Of the rank whose action it is.
+    /// A buffer of the rank that executes the action.
     pub buffer: Buffer,
-    /// The first.
+    /// First chunk.
     pub start: u64,
-    /// How many; at least 1.
+    /// Number of chunks; at least 1.
     pub count: u64,
 }
 
 impl Span {
-    /// The chunks one by one.
+    /// The individual chunks.
     pub fn chunks(self) -> impl Iterator<Item = (Buffer, u64)> {
         (self.start..self.start + self.count).map(move |chunk| (self.buffer, chunk))
     }
 }
 
-/// What a rank does.
+/// An action of a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Sends chunks. The messages between two ranks arrive in the order in which they are sent.
     Send {
-        /// To another rank.
+        /// Receiver.
         to: u32,
-        /// These.
+        /// Source chunks.
         from: Span,
     },
     /// Receives chunks.
     Receive {
-        /// From another rank.
+        /// Sender.
         from: u32,
-        /// Puts them here.
+        /// Destination.
         into: Span,
     },
     /// Receives chunks and adds them to others.
     ReceiveAdd {
-        /// From another rank.
+        /// Sender.
         from: u32,
-        /// To these.
+        /// The chunks added to.
         with: Span,
-        /// Puts the sums here; the same chunks as `with`, or others.
+        /// Destination of the sums; may equal `with`.
         into: Span,
     },
     /// Copies chunks.
     Copy {
-        /// These.
+        /// Source chunks.
         from: Span,
-        /// To here.
+        /// Destination.
         into: Span,
     },
     /// Adds chunks to others.
     Add {
-        /// These.
+        /// Source chunks.
         from: Span,
-        /// To these, which change.
+        /// Destination, which is modified.
         into: Span,
     },
 }
 
 impl Action {
-    /// What it reads of the rank's own buffers.
+    /// The chunks of the rank's own buffers that it reads.
     pub fn reads(&self) -> impl Iterator<Item = Span> + use<> {
         let spans = match *self {
             Action::Send { from, .. } | Action::Copy { from, .. } => [Some(from), None],
@@ -207,7 +207,7 @@ impl Action {
         spans.into_iter().flatten()
     }
 
-    /// What it writes.
+    /// The chunks that it writes.
     pub fn writes(&self) -> Option<Span> {
         match *self {
             Action::Send { .. } => None,
@@ -219,27 +219,27 @@ impl Action {
     }
 }
 
-/// What one rank does.
+/// The program of one rank.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rank {
-    /// Chunks that it needs on the way.
+    /// Number of scratch chunks.
     pub scratch: u64,
-    /// In an order in which all ranks together can do them one by one.
+    /// Actions, in an order in which all ranks together can execute them one by one.
     pub actions: Vec<Action>,
 }
 
-/// A collective, done by all ranks.
+/// An implementation of a collective for all ranks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Algorithm {
-    /// Which one.
+    /// The collective.
     pub kind: Kind,
-    /// How many ranks and chunks.
+    /// Numbers of ranks and chunks.
     pub shape: Shape,
-    /// As many as the shape has.
+    /// One program per rank.
     pub ranks: Vec<Rank>,
-    /// Elements of a chunk in the schedule that it was made of.
+    /// Elements per chunk in the original schedule.
     pub chunk: u64,
-    /// Whether the chunks of input and output lie in memory as the blocks of the arrays do, row by row. Where an array
-    /// is cut along another dim than its first they have to be packed.
+    /// Whether the chunks of input and output have the memory order of the arrays' blocks (row-major). If an array is
+    /// cut along a dim other than its first, they must be packed.
     pub contiguous: bool,
 }

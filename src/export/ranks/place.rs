@@ -1,8 +1,9 @@
-//! A schedule of one collective as an [`Algorithm`]: every value of every device gets a place in a buffer.
+//! Converts a schedule of one collective to an [`Algorithm`]: every value of every device is assigned positions in a
+//! buffer.
 //!
-//! A place is written once, so that nothing has to wait until it is free. What is complete where it arrives and belongs
-//! in the output goes there at once; everything else into scratch. Slices, and blocks that are put together, are only
-//! other lists of places. A message whose only use is an addition is received by it.
+//! A position is written once, so nothing waits for it to become free. Values that are complete on arrival and belong
+//! to the output go there directly; all others go to scratch. Slices and assemblies only select and combine lists of
+//! positions. A message whose only use is an addition is received by that addition.
 
 use super::refused::{MOST_CHUNKS, Refused};
 use super::units::in_units;
@@ -14,10 +15,10 @@ use crate::schedule::{Cut, OpId, OpKind, Region, Schedule};
 use petgraph::Direction;
 use std::collections::BTreeMap;
 
-/// What the ranks do, chunk by chunk.
+/// The actions of the ranks, chunk by chunk.
 ///
 /// # Errors
-/// If the schedule is more than one collective, or another than the formats know.
+/// If the schedule is not a single collective, or one that the formats do not support.
 pub fn algorithm(schedule: &Schedule) -> Result<Algorithm, Refused> {
     let (small, units) = in_units(schedule)?;
     let inputs: Vec<&Sharding> = small
@@ -43,12 +44,12 @@ pub fn algorithm(schedule: &Schedule) -> Result<Algorithm, Refused> {
     Ok(Algorithm { kind: collective.kind, shape, ranks, chunk: units.iter().product(), contiguous })
 }
 
-/// Which collective, and the order of its ranks.
+/// The collective, and the order of its ranks.
 struct Collective {
     kind: Kind,
-    /// The axes in the order in which they number the ranks.
+    /// Axes in the order in which they number the ranks.
     order: Axes,
-    /// The dims along which the buffers are in the order of the ranks: of the input, and of the output.
+    /// The dims of input and output along which the buffers are ordered by rank.
     parted: [Option<usize>; 2],
     from: Sharding,
     to: Sharding,
@@ -59,7 +60,7 @@ impl Collective {
         let mesh = &schedule.mesh;
         let all: AxisSet = mesh.axis_ids().filter(|axis| mesh.size(*axis) > 1).collect();
         let long = |axes: Axes| -> Axes { axes.iter().filter(|axis| all.contains(*axis)).collect() };
-        // The dim that all axes cut, if one does.
+        // The dim that all axes cut, if any.
         let whole = |sharding: &Sharding| {
             let dims = sharding.dims.iter().map(|axes| long(*axes));
             dims.enumerate().find(|(_, axes)| axes.set() == all && !all.is_empty())
@@ -107,7 +108,7 @@ impl Collective {
         Ok(Collective { kind, order, parted, from: from.clone(), to: to.clone() })
     }
 
-    /// Whether the buffers are in the order of memory: nothing that is longer than a chunk stands before what is cut.
+    /// Whether the buffers are in memory order: no dim before the cut one is longer than a chunk.
     fn contiguous(&self, extents: &[u64]) -> bool {
         let first = |dim: &Option<usize>| dim.is_none_or(|dim| extents[..dim].iter().all(|extent| *extent == 1));
         self.parted.iter().all(first)
@@ -117,12 +118,12 @@ impl Collective {
 /// A chunk of a value of a device.
 #[derive(Clone, Copy, Debug)]
 struct Chunk {
-    /// Where it is.
+    /// Its buffer.
     buffer: Buffer,
     start: u64,
-    /// Which of the array's.
+    /// The array element (in units of chunks).
     element: u64,
-    /// How many of the pieces of a sum are in it; of what is no sum, all.
+    /// Number of pieces of a sum that it contains; all pieces if it is not part of a sum.
     pieces: u64,
 }
 
@@ -130,9 +131,9 @@ struct Chunk {
 #[derive(Clone, Debug)]
 enum Value {
     Absent,
-    /// Row by row.
+    /// Held, in row-major order.
     Held(Vec<Chunk>),
-    /// On its way: what the other device has.
+    /// In flight: the chunks of the sending device.
     Arriving(DeviceId, Vec<Chunk>),
 }
 
@@ -140,13 +141,13 @@ struct Placing<'s> {
     schedule: &'s Schedule,
     collective: Collective,
     shape: Shape,
-    /// By the number of the operation, then of the device.
+    /// Values by operation, then by device.
     values: Vec<Vec<Value>>,
-    /// By rank.
+    /// State of each rank.
     ranks: Vec<Rank>,
-    /// The chunks of the output that have been written, by rank.
+    /// The output chunks that have been written, by rank.
     written: Vec<Vec<bool>>,
-    /// What is left of [`MOST_CHUNKS`].
+    /// Remainder of [`MOST_CHUNKS`].
     left: u64,
 }
 
@@ -239,7 +240,7 @@ impl<'s> Placing<'s> {
         Ok(())
     }
 
-    /// The chunks of a value; what is on its way is received now.
+    /// The chunks of a value; receives it if it is in flight.
     fn held(&mut self, id: OpId, device: DeviceId) -> Option<Vec<Chunk>> {
         match self.values[id.index()][device.index()].clone() {
             Value::Absent => None,
@@ -252,7 +253,7 @@ impl<'s> Placing<'s> {
         }
     }
 
-    /// Whether a value is used once, by an addition.
+    /// Whether an addition is the only use of a value.
     fn is_added_only(&self, id: OpId) -> bool {
         let mut users = self.schedule.operations.neighbors_directed(id, Direction::Outgoing);
         let (user, more) = (users.next(), users.next());
@@ -275,7 +276,7 @@ impl<'s> Placing<'s> {
         Value::Held(elements(&array.extents, from, mesh, device).into_iter().filter_map(chunk).collect())
     }
 
-    /// Where in a buffer of the device an element is: part by part in the order of the ranks, and row by row in each.
+    /// Position of an element in a buffer of the device: parts in rank order, each in row-major order.
     fn place(&self, element: u64, sharding: &Sharding, parted: Option<usize>, device: DeviceId) -> Option<u64> {
         let mesh = self.mesh();
         let extents = &self.schedule.arrays[0].extents;
@@ -303,7 +304,7 @@ impl<'s> Placing<'s> {
         Some(part * size + index)
     }
 
-    /// Where a chunk goes on a device: into the output if it is complete and belongs there, and is not there yet.
+    /// Destination of a chunk on a device: the output, if the chunk is complete, belongs there and is not there yet.
     fn target(&mut self, device: DeviceId, element: u64, pieces: u64) -> Chunk {
         let to = self.collective.to.clone();
         let rank = self.rank(device);
@@ -338,7 +339,7 @@ impl<'s> Placing<'s> {
         self.ranks[receiver].actions.push(receive(number(sender)));
     }
 
-    /// The sum of what a device has of some values.
+    /// The sum of a device's blocks of some values.
     fn sum(&mut self, operands: &[OpId], device: DeviceId) -> Value {
         let (mut held, mut arriving) = (Vec::new(), Vec::new());
         for operand in operands {
@@ -392,7 +393,7 @@ impl<'s> Placing<'s> {
         Value::Held(into)
     }
 
-    /// Copies to the output what is not there yet.
+    /// Copies missing chunks to the output.
     fn finish(&mut self, output: OpId) {
         for device in self.mesh().devices() {
             let Some(chunks) = self.held(output, device) else { continue };
@@ -417,7 +418,7 @@ impl<'s> Placing<'s> {
     }
 }
 
-/// Lists of chunks side by side, cut where one of them is not next to the one before.
+/// Splits parallel lists of chunks into spans that are contiguous in all of them.
 fn runs<const N: usize>(lists: [&[Chunk]; N]) -> Vec<[Span; N]> {
     let mut runs: Vec<[Span; N]> = Vec::new();
     for at in 0..lists[0].len() {
@@ -432,7 +433,7 @@ fn runs<const N: usize>(lists: [&[Chunk]; N]) -> Vec<[Span; N]> {
     runs
 }
 
-/// The elements of an array that a device has, row by row.
+/// The elements of an array that a device holds, in row-major order.
 fn elements(extents: &[u64], sharding: &Sharding, mesh: &Mesh, device: DeviceId) -> Vec<u64> {
     let mut found = vec![0];
     for (dim, extent) in extents.iter().enumerate() {
@@ -442,7 +443,7 @@ fn elements(extents: &[u64], sharding: &Sharding, mesh: &Mesh, device: DeviceId)
     found
 }
 
-/// The places of a region in the block that the view refines, row by row; `None` where there is nothing.
+/// The positions of a region in the block that the view refines, in row-major order; `None` if it is absent.
 fn places(mesh: &Mesh, device: DeviceId, view: &[u64], region: &Region) -> Option<Vec<usize>> {
     let mut found = vec![0u64];
     for (extent, cut) in view.iter().zip(region) {

@@ -1,49 +1,49 @@
-//! Why a schedule is no collective that the formats of ranks know.
+//! Reasons why a schedule is not a supported collective.
 
 use crate::operator::Operator;
 use crate::schedule::OpId;
 use thiserror::Error;
 
-/// So many chunks, of all values on all devices, are looked at.
+/// Maximum number of chunks, over all values and devices.
 pub(super) const MOST_CHUNKS: u64 = 1 << 24;
 
-/// Why a schedule is no collective that the formats know.
+/// The reason why a schedule is not a supported collective.
 #[derive(Clone, Debug, PartialEq, Eq, Error, miette::Diagnostic)]
 #[diagnostic(code("not-exported"))]
 pub enum Refused {
-    /// It is about several arrays.
-    #[error("a schedule of {0} arrays is more than one collective")]
+    /// The schedule has several arrays.
+    #[error("a schedule of {0} arrays is not a single collective")]
     #[diagnostic(help("export the steps of the plan one by one"))]
     NotOneArray(usize),
-    /// It has several results or inputs.
-    #[error("a collective has one input and one output, and this schedule has {inputs} and {outputs}")]
+    /// The schedule has several results or inputs.
+    #[error("a collective has one input and one output; this schedule has {inputs} and {outputs}")]
     NotOneValue {
-        /// So many inputs.
+        /// Number of inputs.
         inputs: usize,
-        /// So many outputs.
+        /// Number of outputs.
         outputs: usize,
     },
-    /// It computes something.
-    #[error("%{} is {what}, which is no part of a collective", id.index())]
+    /// The schedule computes something.
+    #[error("%{} is {what}, which is not part of a collective", id.index())]
     Operation {
         /// The operation.
         id: OpId,
-        /// What it is.
+        /// Description of the operation.
         what: &'static str,
     },
-    /// Its layouts are those of no collective over all devices.
-    #[error("from `{from}` to `{to}` is no collective over all devices that the format knows")]
+    /// The layouts are not those of a collective over all devices.
+    #[error("the format supports no collective over all devices from `{from}` to `{to}`")]
     #[diagnostic(help(
-        "known are AllGather, ReduceScatter, AllReduce, AllToAll and Broadcast over all axes of the mesh, along one dim"
+        "supported are AllGather, ReduceScatter, AllReduce, AllToAll and Broadcast over all axes of the mesh, along one dim"
     ))]
     Layouts {
-        /// The layout before.
+        /// Layout of the input.
         from: String,
-        /// The layout after.
+        /// Layout of the output.
         to: String,
     },
-    /// It adds by an operator that the formats have no word for.
-    #[error("open sums are combined by {0}, and the format knows sums only")]
+    /// The formats do not support the reduction operator.
+    #[error("the format supports sums only; this open sum is combined by {0}")]
     Operator(Operator),
     /// There are too many chunks.
     #[error("the schedule has more than {MOST_CHUNKS} chunks")]

@@ -1,6 +1,6 @@
-//! A schedule made of what ranks do with chunks, to be timed, run and drawn on any mesh.
+//! Converts a proven file to a schedule, which can be timed, run and drawn on any mesh.
 //!
-//! That thread blocks wait for each other is not kept: what is left is what needs what.
+//! Waits between thread blocks are dropped: only data dependencies remain.
 
 use super::machine::{Proven, Slot, slot};
 use super::{Buffer, Kind};
@@ -13,14 +13,14 @@ use crate::span::Span;
 use std::collections::BTreeMap;
 
 impl Proven {
-    /// The schedule of the file on a mesh with as many devices as it has ranks, which are numbered alike.
+    /// The schedule of the file on a mesh with one device per rank, numbered alike.
     ///
-    /// What a rank fetches from a buffer of another one, or puts there, is one message, as is what it sends at once.
+    /// Chunks that a step sends, puts or fetches at once form one message.
     ///
-    /// - `elements`: of each chunk.
+    /// - `elements`: elements per chunk.
     ///
     /// # Panics
-    /// If the mesh has another number of devices.
+    /// If the number of devices is not the number of ranks.
     pub fn schedule(&self, mesh: Mesh, dtype: DType, elements: u64) -> Schedule {
         let mut replay = Replay::new(self, mesh, dtype, elements);
         for step in &self.moves {
@@ -43,7 +43,7 @@ impl Proven {
 /// A chunk of a value.
 type Chunk = (OpId, u64);
 
-/// The buffers of all ranks, each chunk as a part of a value of the schedule.
+/// The buffers of all ranks; each chunk is a part of a value of the schedule.
 struct Replay<'p> {
     proof: &'p Proven,
     schedule: Schedule,
@@ -54,7 +54,7 @@ struct Replay<'p> {
 }
 
 impl<'p> Replay<'p> {
-    /// The inputs.
+    /// The initial state: the inputs.
     fn new(proof: &'p Proven, mesh: Mesh, dtype: DType, elements: u64) -> Replay<'p> {
         let Proven { kind, shape, .. } = *proof;
         assert_eq!(mesh.device_count() as u64, shape.ranks, "a device for each rank");
@@ -78,7 +78,8 @@ impl<'p> Replay<'p> {
         let mut replay = Replay { proof, schedule, dtype, elements, chunks: BTreeMap::new(), step: 0 };
         let input = replay.push(OpKind::Input { array: ArrayId(0), sharding }, block, &[]);
         for rank in 0..replay.ranks() {
-            // Each value is on one device, so that parts of several fill a block there and nowhere else.
+            // Each value is on one device only, so assembling parts of several values produces a block on that device
+            // only.
             let input = replay.only(input, rank, rank);
             for chunk in 0..shape.input {
                 let slot = replay.slot(rank, Buffer::Input, chunk);
@@ -101,12 +102,12 @@ impl<'p> Replay<'p> {
         self.schedule.push(Operation { kind, dtype, extents, step, method, span: Span::default() }, operands)
     }
 
-    /// What is in some places.
+    /// The contents of some locations.
     fn read(&self, slots: &[Slot]) -> Vec<Chunk> {
         slots.iter().filter_map(|slot| self.chunks.get(slot).copied()).collect()
     }
 
-    /// What is in some places of one rank, on the one that reads it.
+    /// The contents of some locations of one rank, transferred to the reading rank.
     fn brought(&mut self, slots: &[Slot], reader: usize) -> Vec<Chunk> {
         let chunks = self.read(slots);
         match slots.first() {
@@ -115,7 +116,7 @@ impl<'p> Replay<'p> {
         }
     }
 
-    /// One value of some chunks.
+    /// Assembles chunks into one value.
     fn block(&mut self, chunks: &[Chunk]) -> OpId {
         let mut runs: Vec<(OpId, u64, u64)> = Vec::new();
         for (value, chunk) in chunks {
@@ -149,14 +150,14 @@ impl<'p> Replay<'p> {
         self.push(OpKind::Assemble { view: vec![1, whole], places }, vec![1, whole], &parts)
     }
 
-    /// Some chunks on another rank.
+    /// Sends chunks to another rank.
     fn message(&mut self, chunks: &[Chunk], from: usize, to: usize) -> Vec<Chunk> {
         let block = self.block(chunks);
         let received = self.only(block, from, to);
         (0..chunks.len() as u64).map(|chunk| (received, chunk)).collect()
     }
 
-    /// What one device has, on another one alone, or on itself.
+    /// Moves a value of one device to another one, or restricts it to its own device.
     fn only(&mut self, value: OpId, from: usize, to: usize) -> OpId {
         self.step += 1;
         let axes: Vec<AxisId> = self.schedule.mesh.axis_ids().collect();
@@ -167,7 +168,7 @@ impl<'p> Replay<'p> {
         self.push(kind, extents, &[value])
     }
 
-    /// Two times as many chunks, added up.
+    /// Adds two lists of chunks of equal length.
     fn sum(&mut self, left: &[Chunk], right: &[Chunk]) -> Vec<Chunk> {
         let operands = [self.block(left), self.block(right)];
         let extents = self.schedule.operation(operands[0]).extents.clone();
@@ -175,11 +176,11 @@ impl<'p> Replay<'p> {
         (0..left.len() as u64).map(|chunk| (sum, chunk)).collect()
     }
 
-    /// Puts the outputs of all ranks together.
+    /// Assembles the outputs of all ranks.
     fn finish(mut self) -> Schedule {
         let Proven { kind, shape, .. } = *self.proof;
         let axes: Axes = self.schedule.mesh.axis_ids().collect();
-        // Of an exchange each row comes from another rank.
+        // In an exchange, each row comes from another rank.
         let row = match kind {
             Kind::AllToAll => shape.output / shape.ranks,
             Kind::AllGather | Kind::ReduceScatter | Kind::AllReduce | Kind::Broadcast => shape.output,
@@ -202,7 +203,7 @@ impl<'p> Replay<'p> {
     }
 }
 
-/// The layouts before and after, of an array of two dims.
+/// Input and output layouts, for a two-dim array.
 fn layouts(kind: Kind, axes: Axes) -> [Sharding; 2] {
     let closed = |dims: [Axes; 2]| Sharding { dims: dims.to_vec(), ..Sharding::default() };
     let open: AxisSet = axes.iter().collect();

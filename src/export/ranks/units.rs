@@ -1,7 +1,7 @@
-//! The chunks of a schedule: the largest pieces that all of its operations leave whole.
+//! The chunks of a schedule: the largest pieces that none of its operations splits.
 //!
-//! Each dim of the array is measured in units that every block, view and range of it divides by. The same schedule on an
-//! array with one element a unit does the same to chunks as the schedule does to them.
+//! The unit of a dim divides every block, view and range in it. The same schedule on an array with one element per
+//! unit moves chunks as the original moves elements.
 
 use super::refused::Refused;
 use crate::schedule::view::groups;
@@ -9,10 +9,10 @@ use crate::schedule::{Cut, OpId, OpKind, Reach, Region, Schedule};
 use crate::topology::Work;
 use crate::units::gcd;
 
-/// A schedule of one array whose elements are chunks, and the units in which its dims were measured.
+/// The schedule with chunks as elements, and the unit of each dim.
 ///
 /// # Errors
-/// If it does more than to move and add the blocks of one array.
+/// If the schedule does more than move and add the blocks of one array.
 pub(super) fn in_units(schedule: &Schedule) -> Result<(Schedule, Vec<u64>), Refused> {
     let [array] = schedule.arrays.as_slice() else { return Err(Refused::NotOneArray(schedule.arrays.len())) };
     let mut units = array.extents.clone();
@@ -49,10 +49,10 @@ pub(super) fn in_units(schedule: &Schedule) -> Result<(Schedule, Vec<u64>), Refu
     Ok((small, units))
 }
 
-/// A view of a block of these extents, and what is taken of it.
+/// A view of a block with these extents, and the region taken of it.
 type View<'s> = (Vec<u64>, &'s [u64], &'s Region);
 
-/// The views that an operation speaks of.
+/// The views that an operation uses.
 fn views(schedule: &Schedule, id: OpId) -> Result<Vec<View<'_>>, Refused> {
     let (operation, operands) = (schedule.operation(id), schedule.operands(id));
     let kind = operation.kind.properties();
@@ -69,7 +69,7 @@ fn views(schedule: &Schedule, id: OpId) -> Result<Vec<View<'_>>, Refused> {
     Ok(regions.iter().map(|region| (whole.extents.clone(), view, region)).collect())
 }
 
-/// For each dim the place in the view of the innermost of its parts that is longer than 1.
+/// For each dim, the position of the innermost view dim that is longer than 1.
 fn innermost(extents: &[u64], view: &[u64]) -> Vec<Option<usize>> {
     let dims = groups(view, extents).expect("the view refines the extents").into_iter();
     dims.map(|dims| dims.rev().find(|place| view[*place] > 1)).collect()

@@ -1,4 +1,4 @@
-//! A collective as operations of StableHLO on the shards of all devices.
+//! Collectives as StableHLO operations on the shards of all devices.
 
 use super::emit::{Emitter, Number, Tensor, list};
 use crate::dtype::DType;
@@ -6,7 +6,7 @@ use crate::export::words::Word;
 use crate::mesh::{Axes, AxisId, DeviceId, Mesh};
 use itertools::Itertools;
 
-/// What a word makes of a block.
+/// Emits the operations of a word.
 pub(super) fn word(emit: &mut Emitter, word: &Word, x: &Tensor, mesh: &Mesh) -> Tensor {
     let size = |axes: &Axes| axes.group_size(mesh);
     let scaled = |dim: usize, by: u64, down: bool| -> Vec<u64> {
@@ -82,7 +82,7 @@ pub(super) fn word(emit: &mut Emitter, word: &Word, x: &Tensor, mesh: &Mesh) -> 
     }
 }
 
-/// The place of a device in its group, times `length`.
+/// The rank of a device in its group, times `length`.
 pub(super) fn start(emit: &mut Emitter, axes: Axes, length: u64, mesh: &Mesh) -> Tensor {
     let id = emit.fresh();
     emit.line(&format!("{id} = stablehlo.partition_id : tensor<ui32>"));
@@ -117,7 +117,7 @@ pub(super) fn start(emit: &mut Emitter, axes: Axes, length: u64, mesh: &Mesh) ->
     emit.same("multiply", &[&place, &length])
 }
 
-/// The groups that the axes span, each in its order.
+/// The groups spanned by the axes, each in rank order.
 fn members(axes: Axes, mesh: &Mesh) -> Vec<Vec<u32>> {
     let own: Vec<AxisId> = axes.iter().collect();
     let is_first = |device: &DeviceId| own.iter().all(|axis| mesh.coordinate(*device, *axis) == 0);

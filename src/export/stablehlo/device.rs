@@ -1,4 +1,4 @@
-//! The steps of a plan on the shards of each device.
+//! Emits the steps of a plan, for the shards of each device.
 
 use super::emit::Tensor;
 use super::{Module, collective, math};
@@ -8,12 +8,12 @@ use crate::plan::{StepId, StepOp};
 use std::collections::HashMap;
 
 impl Module<'_> {
-    /// The shards of the outputs, from those of the inputs.
+    /// Emits the steps. Returns the output shards for the given input shards.
     pub(super) fn device(&mut self, shards: &[Tensor]) -> Vec<Tensor> {
         let plan = self.plan;
         let mut made: HashMap<StepId, Tensor> = HashMap::new();
         for (id, shard) in self.inputs().into_iter().zip(shards) {
-            // The one piece of an open sum that a device has.
+            // A device holds one piece of an open sum.
             let shape = plan.step(id).layout.local_extents(&plan.program.mesh);
             let shard = self.emit.reshape(shard, &shape);
             made.insert(id, shard);
@@ -45,7 +45,7 @@ impl Module<'_> {
                 let counted = self.counted(step.value)?;
                 return Some(self.pad(&counted, &step.layout));
             }
-            // Spelled out, nothing is carried.
+            // Repeats are unrolled, so nothing is carried.
             StepOp::Carry => return operands.first().cloned(),
             StepOp::Collective(_) | StepOp::Product { .. } | StepOp::Reduce { .. } | StepOp::Map { .. } => {}
         }

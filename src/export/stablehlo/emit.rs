@@ -1,4 +1,4 @@
-//! Operations of StableHLO as text, each with its type: values are numbered in the order in which they are made.
+//! StableHLO operations as text with types. Values are numbered in order of creation.
 
 use crate::dtype::DType;
 use crate::function::Filler;
@@ -8,38 +8,38 @@ use itertools::Itertools;
 /// A value and its type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Tensor {
-    /// `%3`, `%3#1`
+    /// SSA name: `%3`, `%3#1`.
     pub(super) name: String,
-    /// Its extents.
+    /// Extents.
     pub(super) shape: Vec<u64>,
-    /// Of its elements.
+    /// Dtype of its elements.
     pub(super) dtype: DType,
 }
 
 impl Tensor {
-    /// `tensor<8x16xbf16>`
+    /// Its type: `tensor<8x16xbf16>`.
     pub(super) fn of(&self) -> String {
         tensor(&self.shape, self.dtype)
     }
 }
 
-/// `tensor<8x16xbf16>`
+/// A tensor type: `tensor<8x16xbf16>`.
 pub(super) fn tensor(shape: &[u64], dtype: DType) -> String {
     let extents: String = shape.iter().map(|extent| format!("{extent}x")).collect();
     format!("tensor<{extents}{}>", element(dtype))
 }
 
-/// Truth values are integers of one bit; the others are called as they are here.
+/// Element type. Bools are `i1`; the other names are the same in StableHLO.
 fn element(dtype: DType) -> String {
     if dtype == DType::Bool { "i1".to_owned() } else { dtype.to_string() }
 }
 
-/// `[0, 1]`
+/// A list: `[0, 1]`.
 pub(super) fn list<T: ToString>(items: impl IntoIterator<Item = T>) -> String {
     format!("[{}]", items.into_iter().map(|item| item.to_string()).join(", "))
 }
 
-/// A number as the least, the greatest, or itself.
+/// A constant: a number, the least or the greatest value of a dtype.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Number {
     /// Rounded to the dtype; integers wrap.
@@ -61,7 +61,7 @@ impl Number {
     }
 }
 
-/// The text so far.
+/// The text under construction.
 #[derive(Debug, Default)]
 pub(super) struct Emitter {
     pub(super) text: String,
@@ -71,7 +71,7 @@ pub(super) struct Emitter {
 }
 
 impl Emitter {
-    /// A line of its own.
+    /// Adds a line.
     pub(super) fn line(&mut self, line: &str) {
         for _ in 0..self.depth {
             self.text.push_str("  ");
@@ -80,7 +80,7 @@ impl Emitter {
         self.text.push('\n');
     }
 
-    /// A line, and what follows is further in.
+    /// Adds a line and indents the following ones.
     pub(super) fn open(&mut self, line: &str) {
         self.line(line);
         self.depth += 1;
@@ -91,33 +91,33 @@ impl Emitter {
         self.line(line);
     }
 
-    /// A number for a value.
+    /// A new value name.
     pub(super) fn fresh(&mut self) -> String {
         self.next += 1;
         format!("%{}", self.next - 1)
     }
 
-    /// A channel of its own for a collective.
+    /// A new channel for a collective.
     pub(super) fn channel(&mut self) -> String {
         self.channels += 1;
         format!("channel_handle = #stablehlo.channel_handle<handle = {}, type = 1>", self.channels)
     }
 
-    /// A value made by an operation.
+    /// Emits an operation. Returns its value.
     pub(super) fn made(&mut self, operation: &str, shape: &[u64], dtype: DType) -> Tensor {
         let name = self.fresh();
         self.line(&format!("{name} = {operation}"));
         Tensor { name, shape: shape.to_vec(), dtype }
     }
 
-    /// An operation whose operands and result are of one type.
+    /// Emits an operation whose operands and result have one type.
     pub(super) fn same(&mut self, operation: &str, operands: &[&Tensor]) -> Tensor {
         let first = operands[0];
         let names = operands.iter().map(|operand| operand.name.as_str()).join(", ");
         self.made(&format!("stablehlo.{operation} {names} : {}", first.of()), &first.shape, first.dtype)
     }
 
-    /// An operation whose type tells operands and result apart.
+    /// Emits an operation whose type lists operands and result.
     pub(super) fn typed(&mut self, operation: &str, operands: &[&Tensor], rest: &str, to: (&[u64], DType)) -> Tensor {
         let names = operands.iter().map(|operand| operand.name.as_str()).join(", ");
         let types = operands.iter().map(|operand| operand.of()).join(", ");
@@ -147,7 +147,7 @@ impl Emitter {
         self.typed("transpose", &[a], &format!("dims = {}", list(order)), (&shape, a.dtype))
     }
 
-    /// `places` say where the dims of the operand are in the result.
+    /// Emits a broadcast. `places` are the positions of the operand's dims in the result.
     pub(super) fn broadcast(&mut self, a: &Tensor, places: &[usize], shape: &[u64]) -> Tensor {
         if a.shape == shape {
             return a.clone();
@@ -155,7 +155,7 @@ impl Emitter {
         self.typed("broadcast_in_dim", &[a], &format!("dims = {}", list(places)), (shape, a.dtype))
     }
 
-    /// The elements along some dims, combined.
+    /// Emits a reduction over some dims.
     pub(super) fn reduce(&mut self, operator: Operator, a: &Tensor, dims: &[usize]) -> Tensor {
         if dims.is_empty() {
             return a.clone();
@@ -176,7 +176,7 @@ impl Emitter {
         self.made(&text, &shape, a.dtype)
     }
 
-    /// Whether two values are so to each other: `LT`, `EQ`.
+    /// Emits a comparison: `LT`, `EQ`.
     pub(super) fn compare(&mut self, how: &str, a: &Tensor, b: &Tensor) -> Tensor {
         let kind = if a.dtype.is_float() { "FLOAT" } else { "SIGNED" };
         let text = format!(
@@ -195,13 +195,13 @@ impl Emitter {
         self.made(&text, &yes.shape, yes.dtype)
     }
 
-    /// Which lane of a dim each element is in.
+    /// Emits the position of each element along a dim.
     pub(super) fn iota(&mut self, dim: usize, shape: &[u64]) -> Tensor {
         let text = format!("stablehlo.iota dim = {dim} : {}", tensor(shape, DType::I64));
         self.made(&text, shape, DType::I64)
     }
 
-    /// A collective in the general form, with its region if it combines.
+    /// Emits a collective in generic form, with its region if it reduces.
     pub(super) fn general(
         &mut self,
         name: &str,
@@ -241,7 +241,7 @@ pub(super) fn combiner(operator: Operator) -> &'static str {
     }
 }
 
-/// As MLIR reads it: what is infinite by its bits.
+/// A literal in MLIR syntax; infinities by their bits.
 fn literal(number: Number, dtype: DType) -> String {
     let infinity = |is_negative: bool| {
         let (above, below) = match dtype {
@@ -265,7 +265,7 @@ fn literal(number: Number, dtype: DType) -> String {
         (Number::Is(number), DType::Bool) => (number != 0.0).to_string(),
         (Number::Is(number), dtype) if dtype.is_float() && number.is_infinite() => infinity(number < 0.0),
         (Number::Is(number), dtype) if dtype.is_float() => {
-            // There has to be a point.
+            // Float literals need a decimal point.
             let text = format!("{number:?}");
             if text.contains('.') { text } else { text.replace('e', ".0e") }
         }

@@ -1,6 +1,6 @@
-//! What one value is, in operations of StableHLO: the same on shards and on whole arrays.
+//! Single values as StableHLO operations, for shards and whole arrays alike.
 //!
-//! Functions of the short floats are computed in f32 and rounded once, as the simulator does.
+//! Functions of 16-bit floats are computed in f32 and rounded once, as in the simulator.
 
 use super::emit::{Emitter, Number, Tensor, list};
 use crate::dtype::DType;
@@ -10,8 +10,8 @@ use crate::operator::Operator;
 use crate::plan::StepOp;
 use itertools::Itertools;
 
-/// What computes one value; `None` where nothing is computed. `start` is the lane in which the block of a padded dim
-/// begins.
+/// Emits the computation of a value; `None` if nothing is computed. `start` is the first lane of a block with a
+/// padded dim.
 pub(super) fn value(
     emit: &mut Emitter,
     op: &StepOp,
@@ -27,7 +27,7 @@ pub(super) fn value(
     }
 }
 
-/// A product of two: what stands in one of them alone is summed first.
+/// A product. Indices that only one operand has are summed first.
 fn product(emit: &mut Emitter, operands: [&Tensor; 2], einsum: &Einsum, dtype: DType) -> Tensor {
     let mixed = operands.iter().any(|operand| operand.dtype != operands[0].dtype);
     let mut sides: Vec<(Tensor, Vec<Index>)> = Vec::new();
@@ -35,13 +35,13 @@ fn product(emit: &mut Emitter, operands: [&Tensor; 2], einsum: &Einsum, dtype: D
         let (own, other) = (&einsum.operands[place], &einsum.operands[1 - place]);
         let alone = |index: &Index| !other.contains(index) && !einsum.result.contains(index);
         let dims: Vec<usize> = own.iter().positions(alone).collect();
-        // What is summed or meets another dtype has the dtype of the result already.
+        // Operands that are summed, or combined with another dtype, are converted to the result's dtype first.
         let operand = if mixed || !dims.is_empty() { emit.convert(operand, dtype) } else { operand.clone() };
         let left = own.iter().copied().filter(|index| !alone(index)).collect();
         sides.push((emit.reduce(Operator::Sum, &operand, &dims), left));
     }
     let [(a, a_indices), (b, b_indices)] = [sides[0].clone(), sides[1].clone()];
-    // A side that was summed is of the result's dtype, and so is the other one then.
+    // A summed operand has the result's dtype, so the other one is converted, too.
     let (a, b) = if a.dtype == b.dtype { (a, b) } else { (emit.convert(&a, dtype), emit.convert(&b, dtype)) };
     let both: Vec<Index> = a_indices.iter().copied().filter(|index| b_indices.contains(index)).collect();
     let (batch, met): (Vec<Index>, Vec<Index>) = both.iter().partition(|index| einsum.result.contains(index));
@@ -68,7 +68,7 @@ fn product(emit: &mut Emitter, operands: [&Tensor; 2], einsum: &Einsum, dtype: D
     emit.transpose(&product, &places(&made, &einsum.result))
 }
 
-/// All elements along the dims that the result lacks, combined.
+/// A reduction over the dims that are missing in the result.
 fn reduce(emit: &mut Emitter, operator: Operator, a: &Tensor, einsum: &Einsum, dtype: DType) -> Tensor {
     let indices = &einsum.operands[0];
     let dims: Vec<usize> = indices.iter().positions(|index| !einsum.result.contains(index)).collect();
@@ -82,7 +82,7 @@ fn order(from: &[Index], to: &[Index]) -> Vec<usize> {
     to.iter().filter_map(|index| from.iter().position(|other| other == index)).collect()
 }
 
-/// An elementwise function of operands that line up.
+/// An elementwise function of aligned operands.
 fn map(
     emit: &mut Emitter,
     function: Function,
@@ -110,7 +110,7 @@ fn map(
         (_, DType::Bf16 | DType::F16) => DType::F32,
         (_, dtype) => dtype,
     };
-    // Masks stay what they are.
+    // Masks are not converted.
     let masks = usize::from(matches!(function, Function::Where | Function::Masked(_)));
     let taken: Vec<Tensor> = aligned
         .iter()
@@ -144,7 +144,7 @@ fn computed(emit: &mut Emitter, function: Function, operands: &[Tensor], start: 
             emit.compare(direction(relation), a, &number)
         }
         Function::Over(n) => {
-            // Groups are smaller than the whole numbers that a float has.
+            // Group sizes are exactly representable as floats.
             let n = emit.constant(Number::Is(n as f64), &a.shape, a.dtype);
             emit.same("divide", &[a, &n])
         }
@@ -171,7 +171,7 @@ fn computed(emit: &mut Emitter, function: Function, operands: &[Tensor], start: 
     }
 }
 
-/// The word of StableHLO.
+/// The comparison direction in StableHLO.
 fn direction(relation: Relation) -> &'static str {
     match relation {
         Relation::Less => "LT",
@@ -208,6 +208,8 @@ fn unary(emit: &mut Emitter, unary: Unary, a: &Tensor) -> Tensor {
         }
         Unary::Exp => emit.same("exponential", &[a]),
         Unary::Tanh => emit.same("tanh", &[a]),
+        Unary::Sin => emit.same("sine", &[a]),
+        Unary::Cos => emit.same("cosine", &[a]),
         Unary::Sigmoid => emit.same("logistic", &[a]),
         Unary::Silu => {
             let share = emit.same("logistic", &[a]);
@@ -233,7 +235,7 @@ fn by_number(emit: &mut Emitter, by: ByNumber, a: &Tensor, number: f64) -> Tenso
         ByNumber::AtLeast => "maximum",
         ByNumber::AtMost => "minimum",
     };
-    // Integers by a fraction.
+    // Integers multiplied by a fraction.
     let computes = if a.dtype.is_float() || number.fract() == 0.0 { a.dtype } else { DType::F64 };
     let taken = emit.convert(a, computes);
     let number = emit.constant(Number::Is(number), &a.shape, computes);
@@ -252,7 +254,7 @@ fn softmax(emit: &mut Emitter, a: &Tensor, dim: usize) -> Tensor {
     emit.same("divide", &[&powers, &sum])
 }
 
-/// Another dtype; a float that is too large for an integer is the largest, what is no number is 0.
+/// Converts to another dtype. Floats saturate to the integer range, and NaN becomes 0.
 fn cast(emit: &mut Emitter, a: &Tensor, to: DType) -> Tensor {
     if !a.dtype.is_float() || to.is_float() || to == DType::Bool {
         return emit.convert(a, to);
@@ -270,7 +272,7 @@ fn cast(emit: &mut Emitter, a: &Tensor, to: DType) -> Tensor {
     emit.select(&is_number, &value, &zero)
 }
 
-/// The largest integer as a float, rounded if need be.
+/// The largest integer as a float, rounded if necessary.
 fn greatest(dtype: DType) -> f64 {
     match dtype {
         DType::I8 => f64::from(i8::MAX),
@@ -279,7 +281,7 @@ fn greatest(dtype: DType) -> f64 {
     }
 }
 
-/// An operand with its dims in the order of the result, repeated along those that it lacks.
+/// An operand with its dims in result order, broadcast along missing dims.
 fn aligned(emit: &mut Emitter, a: &Tensor, indices: &[Index], result: &[Index], shape: &[u64]) -> Tensor {
     let there: Vec<Index> = result.iter().copied().filter(|index| indices.contains(index)).collect();
     let a = emit.transpose(a, &order(indices, &there));
@@ -287,7 +289,7 @@ fn aligned(emit: &mut Emitter, a: &Tensor, indices: &[Index], result: &[Index], 
     emit.broadcast(&a, &places, shape)
 }
 
-/// The pieces of an open sum, which are the first dim, put together.
+/// Combines the pieces of an open sum, which are the first dim.
 pub(super) fn combined(emit: &mut Emitter, pieces: &Tensor, operator: Operator) -> Tensor {
     let is_squared = operator == Operator::SquareAdd;
     let squared = if is_squared { emit.same("multiply", &[pieces, pieces]) } else { pieces.clone() };

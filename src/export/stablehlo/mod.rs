@@ -1,8 +1,8 @@
-//! A plan as StableHLO with the shardings of Shardy: of whole arrays, for a compiler to partition, or of what each device
-//! does, with the plan's own collectives.
+//! A plan as StableHLO with Shardy shardings: either of whole arrays, for a compiler to partition, or of the
+//! computation on each device, with the plan's own collectives.
 //!
 //! Operations: <https://openxla.org/stablehlo/spec>, shardings: <https://openxla.org/shardy/sdy_dialect>. Repeats are
-//! spelled out.
+//! unrolled.
 
 mod collective;
 mod device;
@@ -11,7 +11,7 @@ mod math;
 mod whole;
 
 use crate::escape;
-use crate::export::told;
+use crate::export::source;
 use crate::export::words::{counted, declared, given, padded, pieces};
 use crate::layout::Layout;
 use crate::mesh::Axes;
@@ -21,14 +21,14 @@ use crate::span::Span;
 use emit::{Emitter, Number, Tensor, list, tensor};
 use itertools::Itertools;
 
-/// What the module is to say.
+/// Contents of the module.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// What each device does, instead of what becomes of whole arrays.
+    /// Emit the computation of each device instead of whole arrays.
     pub manual: bool,
 }
 
-/// The module of a plan whose repeats are spelled out; `source` is the text of its program.
+/// The module of a plan whose repeats are unrolled; `source` is the text of its program.
 pub fn module(plan: &Plan, source: &str, options: Options) -> String {
     let mut module = Module { plan, source, emit: Emitter::default(), last: None };
     let mesh = &plan.program.mesh;
@@ -52,7 +52,7 @@ struct Module<'a> {
     plan: &'a Plan,
     source: &'a str,
     emit: Emitter,
-    /// Where the statement of the last line stands.
+    /// Position of the last line's statement.
     last: Option<usize>,
 }
 
@@ -61,7 +61,7 @@ impl Module<'_> {
         given(self.plan)
     }
 
-    /// The places along a dim, without padding.
+    /// The positions along a dim, without padding.
     fn counted(&mut self, value: ValueId) -> Option<Tensor> {
         let program = &self.plan.program;
         let length = counted(program, value)?;
@@ -73,7 +73,7 @@ impl Module<'_> {
         &self.plan.step(id).layout
     }
 
-    /// `<@mesh, [{"X"}, {}]>`
+    /// A sharding: `<@mesh, [{"X"}, {}]>`.
     fn sharding(&self, layout: &Layout) -> String {
         let mesh = &self.plan.program.mesh;
         let dim = |axes: &Axes| {
@@ -83,7 +83,7 @@ impl Module<'_> {
         format!("<@mesh, [{}]>", in_front.iter().chain(&layout.sharding.dims).map(dim).join(", "))
     }
 
-    /// What the type of an argument or a result is marked with; what does not divide is left to the compiler.
+    /// Sharding attribute of an argument or result. Dims that are not divisible are left to the compiler.
     fn marked(&self, layout: &Layout) -> String {
         let shape = declared(self.plan, layout);
         let mark = format!(" {{sdy.sharding = #sdy.sharding{}}}", self.sharding(layout));
@@ -91,7 +91,7 @@ impl Module<'_> {
         format!("{}{mark}", tensor(&shape, layout.dtype))
     }
 
-    /// The line that the function begins with; gives its arguments.
+    /// Emits the function's signature. Returns its arguments.
     fn head(&mut self, options: Options) -> Vec<Tensor> {
         let inputs = self.inputs();
         let arguments: Vec<Tensor> = inputs
@@ -105,7 +105,7 @@ impl Module<'_> {
         let marked = inputs.iter().zip(&arguments);
         let marked =
             marked.map(|(id, argument)| format!("{}: {}", argument.name, self.marked(self.layout(*id)))).join(", ");
-        // Whole arrays are never in pieces.
+        // Whole arrays have no open sum.
         let closed = |layout: &Layout| Layout { sharding: layout.sharding.clone().closed(), ..layout.clone() };
         let results = self.plan.outputs.iter().map(|id| match options.manual {
             true => self.marked(self.layout(*id)),
@@ -120,16 +120,16 @@ impl Module<'_> {
         arguments
     }
 
-    /// A line that tells the statement of what follows, once for all of it.
+    /// Emits a comment with the statement of the following lines, once per statement.
     fn tell(&mut self, statement: Span) {
-        let (number, text) = told::line(self.source, statement);
+        let (number, text) = source::line(self.source, statement);
         if self.last != Some(number) {
             self.last = Some(number);
             self.emit.line(&format!("// {number}: {}", escape::line(text)));
         }
     }
 
-    /// What each device does, inside the shardings of its arrays.
+    /// Emits the manual computation of each device.
     fn manual(&mut self, arguments: &[Tensor]) -> Vec<Tensor> {
         let inputs = self.inputs();
         let layouts: Vec<Layout> = inputs.iter().map(|id| self.layout(*id).clone()).collect();

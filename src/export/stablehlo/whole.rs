@@ -1,4 +1,4 @@
-//! The values of a program as whole arrays, those with a name constrained to the layouts of the plan.
+//! Emits a program on whole arrays; named values are constrained to the layouts of the plan.
 
 use super::emit::Tensor;
 use super::{Module, math};
@@ -8,7 +8,7 @@ use crate::program::{Value, ValueId};
 use std::collections::HashMap;
 
 impl Module<'_> {
-    /// The outputs, from the inputs.
+    /// Emits the program. Returns the outputs for the given inputs.
     pub(super) fn whole(&mut self, arguments: &[Tensor]) -> Vec<Tensor> {
         let (plan, program) = (self.plan, &self.plan.program);
         let own: HashMap<ValueId, StepId> =
@@ -16,7 +16,7 @@ impl Module<'_> {
         let mut made: HashMap<ValueId, Tensor> = HashMap::new();
         for (id, argument) in self.inputs().into_iter().zip(arguments) {
             let layout = &plan.step(id).layout;
-            // The pieces of an open sum are put together.
+            // The pieces of an open sum are combined.
             let tensor = match pieces(layout) {
                 None => argument.clone(),
                 Some(_) => math::combined(&mut self.emit, argument, layout.sharding.operator),

@@ -1,11 +1,11 @@
-//! A product that is computed for each of its users, instead of once and moved.
+//! Recomputing a product for each of its users, instead of computing it once and moving it.
 
 use super::draft::Draft;
 use super::{Definition, Program, Rewritten, ValueId};
 use itertools::Itertools;
 
 impl Program {
-    /// The products that have several users, and of which nothing is said.
+    /// Unconstrained products with several users.
     pub fn shared_products(&self) -> Vec<ValueId> {
         let users = self.users();
         let is_shared = |id: &ValueId| {
@@ -16,7 +16,7 @@ impl Program {
         self.value_ids().filter(is_shared).collect()
     }
 
-    /// With a product computed once more for each user but the first.
+    /// The program with a product recomputed for each user but the first.
     pub fn with_computed_anew(&self, product: ValueId) -> Rewritten {
         let mut draft = Draft::new(self);
         let users = self.users()[product.index()].iter().copied().unique().skip(1).collect_vec();
@@ -28,7 +28,7 @@ impl Program {
             let operands = draft.values[user.index()].definition.operands_mut();
             operands.iter_mut().filter(|operand| **operand == product).for_each(|operand| *operand = copy);
         }
-        let told = format!("`{}` computed {} times, where it is taken", self.expression(product), again.len() + 1);
-        Rewritten { program: draft.finish(), told }
+        let summary = format!("`{}` is computed {} times, once per user", self.expression(product), again.len() + 1);
+        Rewritten { program: draft.finish(), summary }
     }
 }

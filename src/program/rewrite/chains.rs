@@ -1,4 +1,4 @@
-//! Products of several factors in another order: `(x * A) * B` for `x * (A * B)`.
+//! Reassociation of product chains: `(x * A) * B` for `x * (A * B)`.
 
 use super::super::Value;
 use super::draft::Draft;
@@ -6,29 +6,29 @@ use super::{Definition, Program, Rewritten, ValueId, Wanted};
 use crate::layout::Dim;
 use itertools::Itertools;
 
-/// A chain of more factors is left as it is: there are 15 orders of four, and 105 of five.
+/// Limit on the factors of a chain: there are 15 orders of four, and 105 of five.
 const MOST_FACTORS: usize = 4;
-/// At most this many other orders of a chain are offered: those with the fewest operations.
+/// Limit on the offered orders of a chain: those with the fewest operations.
 const MOST_ORDERS: usize = 4;
 
-/// In which order some factors are multiplied.
+/// An order in which factors are multiplied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Tree {
     Factor(ValueId),
     Product(Box<[Tree; 2]>),
 }
 
-/// A product and what it is a product of, where nothing is said of what is between.
+/// A product and its chain of factors, with only unconstrained products in between.
 pub struct Chain {
     root: ValueId,
     factors: Vec<ValueId>,
-    /// What is between, which nothing else takes, each after its own factors.
+    /// The intermediate products, used by the chain alone, each after its own factors.
     between: Vec<ValueId>,
     written: Tree,
 }
 
 impl Program {
-    /// The products of three factors and more.
+    /// The chains of three or more factors.
     pub fn chains(&self) -> Vec<Chain> {
         let users = self.users();
         let is_product = |id: ValueId| matches!(self.value(id).definition, Definition::Product { local: false, .. });
@@ -76,8 +76,8 @@ impl Program {
         }
     }
 
-    /// Whether each dim of the factors is one of the result, or summed over after all factors that have it are multiplied:
-    /// then the order makes no difference.
+    /// Whether each dim of the factors is in the result, or summed after all factors that have it are multiplied: then all
+    /// orders are equivalent.
     fn is_multilinear(&self, chain: &Chain) -> bool {
         let of = |id: ValueId| self.value(id).dims.iter().map(|dim| dim.id);
         let result: Vec<_> = of(chain.root).collect();
@@ -123,7 +123,7 @@ impl Program {
         Some(dims)
     }
 
-    /// Multiplications of one way, over all devices.
+    /// Multiplications of one order, over all devices.
     fn work(&self, tree: &Tree, chain: &Chain) -> Option<u128> {
         let mut found = Vec::new();
         self.dims_of(tree, chain, &mut found)?;
@@ -141,7 +141,7 @@ impl Program {
         Some(work.fold(0, u128::saturating_add))
     }
 
-    /// The program with a chain in other orders, those of the fewest operations first.
+    /// The program with a chain in other orders, those with the fewest operations first.
     pub fn with_chain_reordered(&self, chain: &Chain) -> Vec<Rewritten> {
         let trees = trees(&chain.factors).into_iter().filter(|tree| !is_same(tree, &chain.written));
         let by_work = trees.filter_map(|tree| Some((self.work(&tree, chain)?, tree))).sorted_by_key(|(work, _)| *work);
@@ -173,8 +173,8 @@ impl Program {
         let new: Vec<ValueId> = made.iter().map(|(_, id)| *id).collect();
         draft.replace_by(chain.root, &new);
         draft.order.retain(|id| !chain.between.contains(id));
-        let told = format!("`{}` computed as `{}`", self.shown(&chain.written, true), self.shown(tree, true));
-        Rewritten { program: draft.finish(), told }
+        let summary = format!("`{}` is computed as `{}`", self.shown(&chain.written, true), self.shown(tree, true));
+        Rewritten { program: draft.finish(), summary }
     }
 
     fn shown(&self, tree: &Tree, outermost: bool) -> String {
@@ -195,7 +195,7 @@ fn factors(tree: &Tree) -> Vec<ValueId> {
     }
 }
 
-/// Whether two orders are the same but for which factor of a product stands on the left.
+/// Whether two orders differ only in which factor of a product is on the left.
 fn is_same(one: &Tree, other: &Tree) -> bool {
     match (one, other) {
         (Tree::Factor(one), Tree::Factor(other)) => one == other,
@@ -207,7 +207,7 @@ fn is_same(one: &Tree, other: &Tree) -> bool {
     }
 }
 
-/// All orders of some factors: each way to part them in two, and so on. The first one stays left.
+/// All orders of some factors: each split in two, recursively. The first factor stays left.
 fn trees(factors: &[ValueId]) -> Vec<Tree> {
     if let [one] = factors {
         return vec![Tree::Factor(*one)];

@@ -1,18 +1,18 @@
-//! A program while it is rewritten: values are added, left out and put elsewhere, and numbered anew at the end.
+//! A program being rewritten: values are added, dropped and replaced, and renumbered at the end.
 
 use super::super::{Program, Value, ValueId};
 use std::ops::Range;
 
-/// A program with more values than it began with.
+/// A program with additional values.
 pub(super) struct Draft<'a> {
     program: &'a Program,
-    /// Those of the program, then new ones.
+    /// The original values, then new ones.
     pub(super) values: Vec<Value>,
-    /// The repeat in whose body each of them is.
+    /// The repeat whose body has each value.
     bodies: Vec<Option<usize>>,
-    /// Those that are made, each after its operands.
+    /// The computed values in topological order.
     pub(super) order: Vec<ValueId>,
-    /// For each of them, what is taken instead; itself if nothing is.
+    /// The replacement of each value; itself by default.
     instead: Vec<ValueId>,
 }
 
@@ -23,7 +23,7 @@ impl<'a> Draft<'a> {
         Draft { program, values: program.values.clone(), bodies, instead: order.clone(), order }
     }
 
-    /// Adds a value to a body, without a place in the order.
+    /// Adds a value to a body, without a position in the order.
     pub(super) fn add(&mut self, value: Value, body: Option<usize>) -> ValueId {
         let id = ValueId(u32::try_from(self.values.len()).expect("a few values for each byte of source"));
         self.values.push(value);
@@ -32,31 +32,31 @@ impl<'a> Draft<'a> {
         id
     }
 
-    /// What is taken for a value.
+    /// The replacement of a value.
     pub(super) fn taken(&self, id: ValueId) -> ValueId {
         self.instead[id.index()]
     }
 
-    /// Takes another value for one that is not made any more.
+    /// Replaces a value that is no longer computed.
     pub(super) fn replace(&mut self, id: ValueId, by: ValueId) {
         self.instead[id.index()] = by;
         self.order.retain(|other| *other != id);
     }
 
-    /// Makes some values where one was made, and takes the last of them for it.
+    /// Computes several values in place of one, and replaces it by the last of them.
     pub(super) fn replace_by(&mut self, id: ValueId, new: &[ValueId]) {
         let place = self.order.iter().position(|other| *other == id).expect("it is made");
         self.order.splice(place..=place, new.iter().copied());
         self.instead[id.index()] = new.last().copied().unwrap_or(id);
     }
 
-    /// Makes a value before another one.
+    /// Computes a value before another one.
     pub(super) fn insert_before(&mut self, place: ValueId, new: ValueId) {
         let place = self.order.iter().position(|other| *other == place).expect("it is made");
         self.order.insert(place, new);
     }
 
-    /// Makes a value before the body that it is in, one of which something is left.
+    /// Computes a value before the body that contains it.
     pub(super) fn bring_out(&mut self, id: ValueId) {
         let body = self.bodies[id.index()].take();
         self.order.retain(|other| *other != id);
@@ -64,7 +64,7 @@ impl<'a> Draft<'a> {
         self.order.insert(first.expect("something is left of the body"), id);
     }
 
-    /// The program.
+    /// The finished program.
     pub(super) fn finish(self) -> Program {
         let mut numbers = vec![ValueId(u32::MAX); self.values.len()];
         for (number, id) in (0..).zip(&self.order) {

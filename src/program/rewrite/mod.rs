@@ -1,13 +1,13 @@
-//! Other programs that compute the same, but for rounding, and may be cheaper.
+//! Rewrites: programs that are equal up to rounding and may be cheaper.
 //!
-//! | | written | done |
+//! | file | written | rewritten |
 //! | --- | --- | --- |
 //! | `shared.rs` | `relu(x * W) + exp(x * W)` | `x * W` once |
 //! | | `repeat 8 { y = y * (W * V) }` | `W * V` once, before the repeat |
 //! | `chains.rs` | `x * (A * B)` | `(x * A) * B` |
-//! | `anew.rs` | `y = x * W`, taken in two layouts | `x * W` twice, each time in the layout that is taken |
+//! | `anew.rs` | `y = x * W`, used in two layouts | `x * W` twice, once in each layout |
 //!
-//! Only what has no layout, no method and no pin of its own is touched, and the values that statements name stay.
+//! Only values without a layout, method or pin of their own are rewritten, and named values stay.
 
 mod anew;
 mod chains;
@@ -16,17 +16,17 @@ mod shared;
 
 use super::{Definition, Program, ValueId, Wanted};
 
-/// Another program that computes the same.
+/// A rewritten program.
 #[derive(Clone, Debug)]
 pub struct Rewritten {
     /// The program.
     pub program: Program,
-    /// What is done otherwise, with names and expressions quoted.
-    pub told: String,
+    /// A description of the change, with names and expressions quoted.
+    pub summary: String,
 }
 
 impl Program {
-    /// Whether nothing is said of how a value is made, kept or handed on.
+    /// Whether a value is unconstrained: without layout, method, pin or carried name.
     fn is_free(&self, id: ValueId) -> bool {
         let value = self.value(id);
         let is_carried = self.carried().any(|carried| [carried.entry, carried.first, carried.last].contains(&id));
@@ -37,7 +37,7 @@ impl Program {
             && !self.outputs.contains(&id)
     }
 
-    /// Whether a value is computed by each device from its blocks, in a way that can be had again elsewhere.
+    /// Whether a value is computed locally from blocks, so it can be recomputed elsewhere.
     fn is_computed(&self, id: ValueId) -> bool {
         match &self.value(id).definition {
             Definition::Product { local, .. } => !local,
@@ -49,7 +49,7 @@ impl Program {
         }
     }
 
-    /// The values that take each value, once for each time.
+    /// The users of each value, one entry per use.
     fn users(&self) -> Vec<Vec<ValueId>> {
         let mut users = vec![Vec::new(); self.values.len()];
         for id in self.value_ids() {

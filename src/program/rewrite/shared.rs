@@ -1,13 +1,13 @@
-//! What is written several times, or computed in each iteration from the same, is computed once.
+//! Common subexpression elimination, and hoisting of loop-invariant values.
 
 use super::draft::Draft;
 use super::{Definition, Program, Rewritten, ValueId};
 use std::collections::BTreeMap;
 
 impl Program {
-    /// With everything that is written several times computed once; `None` if nothing is.
+    /// The program with common subexpressions computed once; `None` if there are none.
     ///
-    /// - `products`: whether this is done for products alone, so that what is elementwise stays beside its users.
+    /// - `products`: whether to share products only, so that elementwise values stay next to their users.
     pub fn with_equals_merged(&self, products: bool) -> Option<Rewritten> {
         let mut draft = Draft::new(self);
         let mut known: BTreeMap<Vec<ValueId>, Vec<ValueId>> = BTreeMap::new();
@@ -37,11 +37,11 @@ impl Program {
                 None => alike.push(id),
             }
         }
-        let told = format!("{}, written several times, computed once", first_of(&merged)?);
-        Some(Rewritten { program: draft.finish(), told })
+        let summary = format!("common subexpression {} is computed once", first_of(&merged)?);
+        Some(Rewritten { program: draft.finish(), summary })
     }
 
-    /// With what is the same in all iterations of a body computed before it; `None` if nothing is.
+    /// The program with loop-invariant values of a body computed before it; `None` if there are none.
     pub fn with_invariants_brought_out(&self) -> Option<Rewritten> {
         let mut out = vec![false; self.values.len()];
         for id in self.value_ids().filter(|id| self.is_computed(*id) && self.is_free(*id)) {
@@ -51,7 +51,7 @@ impl Program {
                 body.is_some() && operands.all(|operand| self.body_of(*operand) != body || out[operand.index()]);
         }
         let mut draft = Draft::new(self);
-        let mut told = Vec::new();
+        let mut hoisted = Vec::new();
         for repeat in &self.repeats {
             // A body in which nothing else is done is left as it is.
             if repeat.body.clone().all(|place| out[place]) {
@@ -60,16 +60,16 @@ impl Program {
             for id in self.value_ids().filter(|id| repeat.body.contains(&id.index()) && out[id.index()]) {
                 draft.bring_out(id);
                 if matches!(self.value(id).definition, Definition::Product { .. }) {
-                    told.push(self.expression(id));
+                    hoisted.push(self.expression(id));
                 }
             }
         }
         // An elementwise result alone is computed again as fast as it is read.
-        let told = format!("{}, the same in all iterations, computed before the repeat", first_of(&told)?);
-        Some(Rewritten { program: draft.finish(), told })
+        let summary = format!("loop-invariant {} is computed before the repeat", first_of(&hoisted)?);
+        Some(Rewritten { program: draft.finish(), summary })
     }
 
-    /// A value by its name, or by what it is made of.
+    /// The name of a value, or its expression.
     pub(super) fn expression(&self, id: ValueId) -> String {
         let value = self.value(id);
         match (&value.name, &value.definition) {
@@ -80,7 +80,7 @@ impl Program {
         }
     }
 
-    /// The same as a factor.
+    /// The expression of a value as a factor.
     pub(super) fn factor(&self, id: ValueId) -> String {
         let text = self.expression(id);
         let is_product = matches!(self.value(id).definition, Definition::Product { .. });
@@ -88,7 +88,7 @@ impl Program {
     }
 }
 
-/// `` `x * W` and 2 more ``; `None` of none.
+/// Formats `` `x * W` and 2 more ``; `None` if empty.
 fn first_of(expressions: &[String]) -> Option<String> {
     let (first, others) = expressions.split_first()?;
     Some(match others.len() {

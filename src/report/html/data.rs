@@ -1,12 +1,14 @@
-//! What a report shows, as a document.
+//! The JSON document of a report.
 
 use super::Source;
+use super::figures::{self, Figures};
 use super::player::{self, Player, Summary};
 use crate::compiler::Compiled;
 use crate::layout::Layout;
 use crate::mesh::{AxisSet, Wiring};
 use crate::picture::blocks::{Blocks, Role};
 use crate::picture::graph::Graph;
+use crate::picture::palette::{self, Kind};
 use crate::picture::timeline::{Lane, Scope, Timeline, step_names};
 use crate::recipe::Lowering;
 use crate::report::document::{self, DiagnosticDocument};
@@ -19,19 +21,20 @@ use crate::topology::{Link, LinkSide, Topology};
 use crate::units::Time;
 use itertools::Itertools;
 use serde::Serialize;
+use std::collections::BTreeMap;
 
-/// Lines of a program that are shown.
+/// The most lines of a program that are shown.
 const MOST_LINES: usize = 5000;
-/// Operations whose graph is drawn, and operations that are listed.
+/// The most operations that are listed, or drawn without folding.
 const MOST_DRAWN: usize = 400;
-/// Bars of a timeline with all its lanes.
+/// The most bars of a timeline with all its lanes.
 const MOST_BARS: usize = 20_000;
-/// Lanes of it.
+/// The most lanes of such a timeline.
 const MOST_LANES: usize = 64;
-/// Links whose loads are told one by one.
+/// The most links whose loads are listed one by one.
 const MOST_LINKS: usize = 1 << 17;
 
-/// The report of a program that is wrong.
+/// The report of a program with errors.
 #[derive(Debug, Serialize)]
 pub struct Refused {
     schema: &'static str,
@@ -48,7 +51,7 @@ impl Refused {
 struct ProgramDocument {
     file: String,
     lines: Vec<String>,
-    /// How many lines are left out.
+    /// The number of lines that are left out.
     left: usize,
     diagnostics: Vec<DiagnosticDocument>,
 }
@@ -70,8 +73,11 @@ impl ProgramDocument {
 pub(super) struct Document {
     schema: &'static str,
     program: ProgramDocument,
-    /// Lines about the machine, the proof and the time.
+    /// Shown at the top.
+    figures: Figures,
+    /// Lines about the machine and the proof.
     summary: Vec<String>,
+    palette: PaletteDocument,
     mesh: MeshDocument,
     arrays: Vec<ArrayDocument>,
     steps: Vec<StepDocument>,
@@ -80,16 +86,25 @@ pub(super) struct Document {
     operations: OperationsDocument,
     timeline: TimelineDocument,
     players: Vec<Player>,
-    /// Collectives for which there is no player, because the page would grow too large.
+    /// Collectives without a player, because the page would grow too large.
     unplayed: Vec<Summary>,
+}
+
+/// Colours for the scripts.
+#[derive(Debug, Serialize)]
+struct PaletteDocument {
+    /// The ramp for the blocks of an array.
+    ramp: Vec<String>,
+    /// The fill of a graph's nodes, by kind.
+    tints: BTreeMap<&'static str, String>,
 }
 
 #[derive(Debug, Serialize)]
 struct MeshDocument {
     axes: Vec<AxisDocument>,
-    /// The axes that are wired.
+    /// The axes that have links.
     wired: Vec<AxisDocument>,
-    /// For each wired axis and each side: how busy the links are, in device order, or one number for all.
+    /// For each such axis and direction, the utilisation of the links in device order, or one number for all.
     loads: Vec<LoadDocument>,
 }
 
@@ -105,13 +120,13 @@ struct AxisDocument {
 struct LoadDocument {
     axis: usize,
     side: &'static str,
-    /// Tenths of a percent of the whole time; none where there is no such link.
+    /// In tenths of a percent; `None` where there is no such link.
     busy: Vec<Option<u32>>,
-    /// How long the busiest one is busy.
+    /// Busy time of the busiest link.
     most: String,
-    /// What passes it.
+    /// Bytes over the busiest link.
     bytes: String,
-    /// Which it is.
+    /// The name of the busiest link.
     link: String,
 }
 
@@ -120,7 +135,10 @@ struct ArrayDocument {
     name: String,
     note: String,
     dims: Vec<DimDocument>,
-    /// For each axis of the mesh the dim that it cuts and the number of blocks between neighbours along it, `*` or `+`.
+    /// The sharded dims as the rows and the column of a drawing.
+    rows: Vec<usize>,
+    column: Option<usize>,
+    /// For each mesh axis, the dim that it shards and the blocks between neighbours along it, or `*` or `+`.
     roles: Vec<RoleDocument>,
 }
 
@@ -141,11 +159,13 @@ enum RoleDocument {
 
 #[derive(Debug, Serialize)]
 struct StepDocument {
+    /// Its number in the timeline.
+    id: usize,
     name: String,
     layouts: String,
     received: String,
     time: String,
-    /// Of the sum of all steps.
+    /// The share of the sum over all steps.
     part: f64,
     bound: String,
     limit: &'static str,
@@ -153,13 +173,13 @@ struct StepDocument {
     case: Option<String>,
     times: u64,
     line: usize,
-    /// What the bound counts.
+    /// The reason for the bound.
     reason: Option<String>,
-    /// The ways to do a product: which moves, how long; the chosen one first.
+    /// The alternatives of a product, the chosen one first.
     ways: Vec<WayDocument>,
     /// The methods of a collective, the chosen one first.
     methods: Vec<WayDocument>,
-    /// What a pin costs.
+    /// The cost of a pin.
     pinned: Option<String>,
 }
 
@@ -167,11 +187,11 @@ struct StepDocument {
 struct WayDocument {
     what: String,
     time: String,
-    /// As a multiple of the chosen one.
+    /// The time relative to the chosen alternative.
     ratio: f64,
 }
 
-#[derive(Debug, Default, Serialize)]
+#[derive(Debug, Serialize)]
 struct GraphDocument {
     nodes: Vec<NodeDocument>,
     edges: Vec<(usize, usize)>,
@@ -180,6 +200,7 @@ struct GraphDocument {
 #[derive(Debug, Serialize)]
 struct NodeDocument {
     lines: Vec<String>,
+    /// The kind, a key of the tints.
     kind: &'static str,
 }
 
@@ -187,10 +208,11 @@ struct NodeDocument {
 #[derive(Debug, Serialize)]
 struct OperationsDocument {
     count: usize,
-    /// As many as are listed.
+    /// The first operations: step, text and method.
     lines: Vec<(usize, String, String)>,
-    /// Empty where there are too many.
     graph: GraphDocument,
+    /// Whether the operations of one kind in a step are folded into one node.
+    folded: bool,
     steps: Vec<String>,
 }
 
@@ -200,9 +222,11 @@ struct TimelineDocument {
     total: f64,
     shown: String,
     steps: Vec<String>,
+    /// The colour of each step.
+    colors: Vec<String>,
     /// The busiest lane of each kind.
     lanes: Vec<LaneDocument>,
-    /// All lanes, if they are not too many.
+    /// All lanes, unless there are too many.
     all: Vec<LaneDocument>,
     note: String,
 }
@@ -213,7 +237,7 @@ struct LaneDocument {
     name: String,
     alike: usize,
     busy: f64,
-    /// Step, start and end; neighbours of one step are one.
+    /// Step, start and end; adjacent bars of one step are merged.
     bars: Vec<(u32, f64, f64)>,
 }
 
@@ -227,19 +251,23 @@ impl Document {
     ) -> Document {
         let Compiled { topology, plan, proof, .. } = compiled;
         let findings = Findings::new(plan, topology).with_methods(lowering);
-        let summary =
-            [text::machine(topology, assumed), run::proof(proof, &topology.mesh), text::timing(&findings, timing)];
+        let summary = [text::machine(topology, assumed), run::proof(proof, &topology.mesh)];
         let arrays = plan.own_layouts().into_iter().map(|id| array(compiled, &plan.array(id), &plan.step(id).layout));
         let names = step_names(plan);
         let (players, unplayed) = player::all(compiled, timing, &findings, &names);
         Document {
             schema: "shardc.page/1",
             program: ProgramDocument::new(source),
+            figures: figures::figures(&findings, timing),
+            palette: PaletteDocument {
+                ramp: palette::ramp().iter().map(ToString::to_string).collect(),
+                tints: Kind::ALL.iter().map(|kind| (kind.name(), kind.tint().to_string())).collect(),
+            },
             summary: summary.concat().lines().map(str::to_owned).collect(),
             mesh: mesh(topology, timing),
             arrays: arrays.collect(),
             steps: steps(&findings, source.text),
-            totals: totals(&findings, timing),
+            totals: findings.totals_text().lines().map(str::to_owned).collect(),
             graph: Graph::of_plan(plan).into(),
             operations: operations(compiled, &names),
             timeline: timeline(compiled, (timing, record), names.clone()),
@@ -298,7 +326,7 @@ fn mesh(topology: &Topology, timing: &Timing) -> MeshDocument {
     }
 }
 
-/// A part of a time in thousandths, rounded up: what is busy at all is not 0.
+/// The ratio of two times in thousandths, rounded up so that only 0 gives 0.
 fn per_mille(part: Time, all: Time) -> u32 {
     let thousand = part.ticks().saturating_mul(1000);
     u32::try_from(thousand.div_ceil(all.ticks().max(1))).unwrap_or(u32::MAX)
@@ -307,6 +335,7 @@ fn per_mille(part: Time, all: Time) -> u32 {
 fn array(compiled: &Compiled, name: &str, layout: &Layout) -> ArrayDocument {
     let (mesh, dims) = (&compiled.plan.program.mesh, &compiled.plan.program.dims);
     let blocks = Blocks::new(layout, mesh, dims);
+    let (rows, column) = blocks.rows_and_column();
     let role = |role: Role| match role {
         Role::Cuts { dim, minor } => RoleDocument::Cuts { dim, minor },
         Role::Copies => RoleDocument::Mark("*"),
@@ -329,6 +358,8 @@ fn array(compiled: &Compiled, name: &str, layout: &Layout) -> ArrayDocument {
                 blocks: split.ranges.len(),
             })
             .collect(),
+        rows,
+        column,
         roles: blocks.roles().map(role).collect(),
     }
 }
@@ -340,6 +371,7 @@ fn steps(findings: &Findings<'_>, source: &str) -> Vec<StepDocument> {
         let product = step.case.and_then(|_| findings.product(findings.plan.step(step.id).value));
         let part = step.time_s.time * step.times;
         StepDocument {
+            id: step.id.index(),
             name: step.name.clone(),
             layouts: step.layouts.clone(),
             received: step.received(),
@@ -375,15 +407,6 @@ fn methods(methods: &[Method]) -> Vec<WayDocument> {
     methods.iter().map(way).collect()
 }
 
-fn totals(findings: &Findings<'_>, timing: &Timing) -> Vec<String> {
-    let makespan = findings.seconds(timing.makespan);
-    let (bound, ratio) = (findings.bound, makespan.ratio(findings.bound));
-    let simulated = format!(
-        "on the simulated links {makespan}, where no schedule of these steps takes less than {bound}: {ratio:.2}x"
-    );
-    findings.totals_text().lines().map(str::to_owned).chain([simulated]).collect()
-}
-
 impl From<Graph> for GraphDocument {
     fn from(graph: Graph) -> GraphDocument {
         let node = |node: crate::picture::graph::Node| NodeDocument { lines: node.lines, kind: node.kind.name() };
@@ -392,7 +415,7 @@ impl From<Graph> for GraphDocument {
 }
 
 fn operations(compiled: &Compiled, names: &[String]) -> OperationsDocument {
-    let schedule = &compiled.schedule;
+    let (schedule, plan) = (&compiled.schedule, Some(&compiled.plan));
     let count = schedule.operations.node_count();
     let line = |id: crate::schedule::OpId| {
         let operation = schedule.operation(id);
@@ -404,7 +427,11 @@ fn operations(compiled: &Compiled, names: &[String]) -> OperationsDocument {
     OperationsDocument {
         count,
         lines: schedule.ids().take(MOST_DRAWN).map(line).collect(),
-        graph: if count <= MOST_DRAWN { Graph::of_schedule(schedule, names).into() } else { GraphDocument::default() },
+        graph: match count > MOST_DRAWN {
+            true => Graph::of_folded_schedule(schedule, plan).into(),
+            false => Graph::of_schedule(schedule, plan).into(),
+        },
+        folded: count > MOST_DRAWN,
         steps: names.to_vec(),
     }
 }
@@ -412,7 +439,7 @@ fn operations(compiled: &Compiled, names: &[String]) -> OperationsDocument {
 fn timeline(compiled: &Compiled, (timing, record): (&Timing, &Record), names: Vec<String>) -> TimelineDocument {
     let (topology, schedule) = (&compiled.topology, &compiled.schedule);
     let nanoseconds = |time| topology.scale.seconds(time) * 1e9;
-    let made = |scope| Timeline::new(schedule, topology, (timing, record), names.clone(), scope);
+    let made = |scope| Timeline::new(schedule, topology, (timing, record), Some(&compiled.plan), scope);
     let lane = |lane: &Lane| {
         let bars = lane.bars.iter().map(|bar| (bar.step, bar.start, bar.finish));
         let joined = bars.coalesce(|left, right| {
@@ -426,16 +453,22 @@ fn timeline(compiled: &Compiled, (timing, record): (&Timing, &Record), names: Ve
             bars: joined.map(|(step, start, end)| (step, nanoseconds(start), nanoseconds(end))).collect(),
         }
     };
+    let kinds = made(Scope::Kinds);
     let all = made(Scope::All).lanes.iter().map(lane).collect_vec();
     let few = all.len() <= MOST_LANES && all.iter().map(|lane| lane.bars.len()).sum::<usize>() <= MOST_BARS;
     let alike = names_of(topology, record.collapsed);
     TimelineDocument {
         total: nanoseconds(timing.makespan),
         shown: topology.scale.show(timing.makespan),
-        steps: names.clone(),
-        lanes: made(Scope::Kinds).lanes.iter().map(lane).collect(),
+        steps: names,
+        colors: kinds.colors().iter().map(ToString::to_string).collect(),
+        lanes: kinds.lanes.iter().map(lane).collect(),
         all: if few { all } else { Vec::new() },
-        note: if alike.is_empty() { String::new() } else { format!("one device stands for all along {alike}") },
+        note: if alike.is_empty() {
+            String::new()
+        } else {
+            format!("Devices along {alike} behave alike; one is shown.")
+        },
     }
 }
 

@@ -1,13 +1,15 @@
-//! A report as one file of HTML: it asks the network for nothing, and opens from disk.
+//! The report of a program as one HTML file that makes no network requests.
 //!
-//! What it shows is a document of JSON within it; a script of its own draws it.
+//! The file embeds a JSON document and a script that draws it.
 //!
 //! ```text
-//! data     the document                   player   what moves in a collective, and what devices hold then
-//! page.html, style.css, script/           the page, as it is written into each file
+//! figures  the figures at the top of the page
+//! data     the document                   player   the messages of a collective, event by event
+//! page.html, style.css, script/           the template of the page
 //! ```
 
 mod data;
+mod figures;
 mod player;
 
 pub use data::Refused;
@@ -19,12 +21,13 @@ use crate::recipe::Lowering;
 use crate::sim::clock::{Record, Timing};
 use serde::Serialize;
 
-/// The page around what is filled in.
+/// The template.
 const PAGE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("style.css");
-/// Read one after the other as one script.
+/// Concatenated into one script.
 const SCRIPT: &str = concat!(
     include_str!("script/base.js"),
+    include_str!("script/summary.js"),
     include_str!("script/program.js"),
     include_str!("script/layouts.js"),
     include_str!("script/plan.js"),
@@ -34,20 +37,20 @@ const SCRIPT: &str = concat!(
     include_str!("script/page.js"),
 );
 
-/// A program with what was found of it.
+/// A program and its diagnostics.
 #[derive(Clone, Copy, Debug)]
 pub struct Source<'a> {
-    /// What its file is called.
+    /// The name of its file.
     pub name: &'a str,
     /// Its text.
     pub text: &'a str,
-    /// What was found.
+    /// Its errors and warnings.
     pub diagnostics: &'a Diagnostics,
 }
 
 /// The report of a program that was compiled and timed.
 ///
-/// - `assumed`: whether nobody has named the hardware.
+/// - `assumed`: whether the program does not name its hardware.
 pub fn report(
     source: Source<'_>,
     compiled: &Compiled,
@@ -58,7 +61,7 @@ pub fn report(
     page(source.name, &data::Document::new(source, compiled, (timing, record), lowering, assumed))
 }
 
-/// The report of a program that is wrong: its text and why.
+/// The report of a program with errors.
 pub fn refused(source: Source<'_>) -> String {
     page(source.name, &Refused::new(source))
 }

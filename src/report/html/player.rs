@@ -1,12 +1,12 @@
-//! What moves in a collective, event by event, and what each device holds then.
+//! The messages of a collective and the contents of each device, event by event.
 //!
-//! When something happens is said by the clock, and what devices hold by the proof. A value counts as held from the end
-//! of its operation until the last operation that takes it ends; of several that hold the same cell it is told what
-//! they have of its sum together. The cells are the array, cut wherever a block of these values begins or ends.
+//! The clock gives the times, and the proof the contents. A device holds a value from the end of its operation until the
+//! end of the last operation that reads it; values that hold the same cell are counted together, as parts of its sum.
+//! Cells are the pieces of the array between all edges of these blocks.
 
 use crate::compiler::Compiled;
 use crate::mesh::{Axes, AxisId, AxisSet, DeviceId, Mesh};
-use crate::plan::{StepId, StepOp};
+use crate::plan::{Plan, StepId, StepOp};
 use crate::report::Findings;
 use crate::schedule::{OpId, OpKind, Schedule, Sources};
 use crate::sim::clock::Timing;
@@ -18,19 +18,19 @@ use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-/// Devices that are shown.
+/// The most devices that are shown.
 const MOST_DEVICES: usize = 16;
-/// Players of a page.
+/// The most players of a page.
 const MOST_PLAYERS: usize = 48;
-/// Events of a player.
+/// The most events of a player.
 const MOST_FRAMES: usize = 200;
-/// Cells of an array.
+/// The most cells of an array.
 const MOST_CELLS: usize = 256;
-/// Numbers of a player: cells that change, over all events and devices.
+/// The most numbers of a player: cells that change, over all events and devices.
 const MOST_NUMBERS: usize = 60_000;
-/// The same of all players together.
+/// The most numbers of all players together.
 const MOST_NUMBERS_IN_ALL: usize = 200_000;
-/// Operations times devices of all players together.
+/// The most operations times devices of all players together.
 const MOST_FOLLOWED: usize = 1 << 16;
 
 /// A collective to step through.
@@ -42,12 +42,17 @@ pub(super) struct Player {
     layouts: String,
     array: String,
     dims: Vec<String>,
-    /// Where each dim is cut: the starts of its cells, and its end.
+    /// The starts of the cells of each dim, and its end.
     cuts: Vec<Vec<u64>>,
+    /// The dims as the rows and the columns of a drawing, major first.
+    rows: Vec<usize>,
+    columns: Vec<usize>,
+    /// The dims that are sharded before or after it; the others are split only to be sent in pieces.
+    sharded: Vec<usize>,
     devices: Vec<DeviceDocument>,
-    /// The axes along which the devices that are shown differ, with their sizes.
+    /// The axes along which the shown devices differ, with their sizes.
     axes: Vec<(String, u32)>,
-    /// Of how many devices these are some.
+    /// The number of devices of the mesh.
     of: usize,
     frames: Vec<Frame>,
 }
@@ -55,18 +60,18 @@ pub(super) struct Player {
 #[derive(Debug, Serialize)]
 struct DeviceDocument {
     place: String,
-    /// Along each of the axes.
+    /// The coordinate along each of the axes.
     at: Vec<u32>,
 }
 
-/// What has happened when something has arrived.
+/// The state after an event.
 #[derive(Debug, Serialize)]
 struct Frame {
-    /// For people, since the start of the program.
+    /// The time since the start of the program, in words.
     time: String,
     /// Messages that have arrived since the last frame.
     messages: Vec<Message>,
-    /// What the device receives that receives most.
+    /// The most bytes that a device has received.
     bytes: String,
     /// For each device the cells that have become others: which, how many contributions, of how many; 0 of them is none.
     cells: Vec<Vec<(usize, u64, u64)>>,
@@ -76,23 +81,23 @@ struct Frame {
 #[derive(Debug, Serialize)]
 struct Message {
     path: Vec<Option<usize>>,
-    /// What is sent.
+    /// The cells that are sent.
     cells: Vec<usize>,
 }
 
-/// A collective of which there would be too much to show: what is sent until when.
+/// A collective that is too large to step through.
 #[derive(Debug, Serialize)]
 pub(super) struct Summary {
     name: String,
     operations: usize,
-    /// Until when, on which ways how many messages a device gets, and how much it has received at most.
+    /// The end of an interval, the messages to each device within it, and the bytes received per device so far.
     rows: Vec<(String, String, String)>,
 }
 
-/// Rows of a summary.
+/// The most rows of a summary.
 const MOST_ROWS: u128 = 16;
 
-/// What is sent in a collective, in equal times.
+/// Summarises a collective in equal intervals.
 pub(super) fn summary(compiled: &Compiled, timing: &Timing, step: StepId, name: &str) -> Summary {
     let (schedule, mesh) = (&compiled.schedule, &compiled.topology.mesh);
     let operations = operations_of(schedule, step);
@@ -139,7 +144,7 @@ pub(super) fn summary(compiled: &Compiled, timing: &Timing, step: StepId, name: 
 
 /// The players of a program, and the collectives that have none because there would be too much to show.
 ///
-/// - `names`: what steps are called, by their number.
+/// - `names`: the names of the steps, by their number.
 pub(super) fn all(
     compiled: &Compiled,
     timing: &Timing,
@@ -182,6 +187,8 @@ pub(super) fn all(
         };
         numbers += size;
         let axes = scene.axes();
+        let sharded = sharded(plan, step.id);
+        let (rows, columns) = rows_and_columns(&sharded, cells.cuts.len());
         let place = |device: &DeviceId| DeviceDocument {
             place: topology.mesh.place(*device),
             at: axes.iter().map(|axis| topology.mesh.coordinate(*device, *axis)).collect(),
@@ -193,6 +200,9 @@ pub(super) fn all(
             array: plan.program.name(plan.step(step.id).value),
             dims: plan.step(step.id).layout.dims.iter().map(|dim| plan.program.dims.name(dim.id)).collect(),
             cuts: cells.cuts,
+            rows,
+            columns,
+            sharded: sharded.into_iter().collect(),
             devices: scene.shown.iter().map(place).collect(),
             axes: axes
                 .iter()
@@ -230,7 +240,31 @@ fn shown(mesh: &Mesh, compiled: &Compiled, step: StepId) -> Vec<DeviceId> {
     members.collect()
 }
 
-/// One collective being looked at.
+/// The dims that are sharded before or after a step.
+fn sharded(plan: &Plan, step: StepId) -> BTreeSet<usize> {
+    let layouts = plan.operands(step).into_iter().chain([step]).map(|id| &plan.step(id).layout.sharding);
+    layouts.flat_map(|sharding| sharding.dims.iter().positions(|axes| !axes.is_empty())).collect()
+}
+
+/// The dims of an array as rows and columns: sharded dims are major.
+fn rows_and_columns(sharded: &BTreeSet<usize>, count: usize) -> (Vec<usize>, Vec<usize>) {
+    let (mut rows, mut others): (Vec<usize>, Vec<usize>) = (0..count).partition(|dim| sharded.contains(dim));
+    let mut columns = Vec::new();
+    if rows.len() > 1 || rows.last().is_some_and(|dim| dim + 1 == count) {
+        columns.extend(rows.pop());
+    }
+    if columns.is_empty() && rows.is_empty() {
+        columns.extend(others.pop());
+    }
+    if rows.is_empty() {
+        rows = others
+    } else {
+        columns.extend(others)
+    }
+    (rows, columns)
+}
+
+/// A collective with all that its player needs.
 struct Scene<'a> {
     schedule: &'a Schedule,
     topology: &'a Topology,
@@ -419,7 +453,7 @@ impl Scene<'_> {
     }
 }
 
-/// A part of a sum in small numbers.
+/// A fraction in lowest terms.
 fn reduced((of, all): (u128, u128)) -> (u64, u64) {
     let (mut a, mut b) = (of, all);
     while b != 0 {

@@ -1,4 +1,4 @@
-//! Document to schedule: names resolved; whether it all fits is for `verify`.
+//! Conversion of JSON to a schedule: resolves names; `verify` checks the rest.
 
 use super::{
     ArrayDocument, AxisDocument, CutDocument, DefinitionDocument, Document, DocumentError, MeshDocument, OpDocument,
@@ -45,14 +45,14 @@ pub(super) fn schedule(document: Document) -> Result<Schedule, DocumentError> {
     Ok(schedule)
 }
 
-/// What a word for an operator should be.
+/// Expected word: an operator.
 const OPERATORS: &str = "an operator such as `sum` or `max`";
 
 fn known<T>(place: Place, word: &str, what: &'static str, value: Option<T>) -> Result<T, DocumentError> {
     value.ok_or_else(|| DocumentError::Word { place: place.to_string(), word: short(word), what })
 }
 
-/// Enough of a word to be shown: it may be as long as the document.
+/// Excerpt of a word, which may be as long as the document.
 fn short(word: &str) -> String {
     word.chars().take(64).collect()
 }
@@ -113,7 +113,7 @@ impl Reader<'_> {
         known(self.place, name, "an axis of the mesh", self.mesh.axis_named(name))
     }
 
-    /// Distinct axes.
+    /// Checks for distinct axes.
     fn axes(&self, names: &[String]) -> Result<Vec<AxisId>, DocumentError> {
         let mut axes = Vec::new();
         for name in names {

@@ -1,4 +1,4 @@
-//! Schedule to document.
+//! Conversion of a schedule to JSON.
 
 use super::{
     ArrayDocument, AxisDocument, CutDocument, DefinitionDocument, Document, MeshDocument, OpDocument,

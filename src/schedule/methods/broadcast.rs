@@ -1,7 +1,7 @@
-//! The first device of a group gives what it has to all others: down trees, in chunks that follow each other.
+//! Broadcasts from the first device of a group: pipelined trees.
 //!
-//! In step t a device at depth d of a tree gets chunk t - d from its parent, and sends it on in the next step. Several
-//! trees each carry a part of the value; trees that share no link do so all at once.
+//! In step t a device at depth d of a tree receives chunk t - d from its parent, and forwards it in the next step. With
+//! several trees each carries a part of the value; trees without shared links run concurrently.
 
 use super::super::{Builder, CoordMap, OpId, Route, Sources};
 use super::nodes;
@@ -12,10 +12,10 @@ use super::{Method, all_gather, gathers};
 use crate::mesh::{Axes, AxisId, Wiring};
 use itertools::Itertools;
 
-/// On longer runs the first device would send too many messages of its own.
+/// Limit on the run length; on longer runs the first device would send too many messages itself.
 const MOST_DIRECT: u64 = 64;
 
-/// The methods for a broadcast along a run of this wiring and length, the usual one first.
+/// The broadcast methods for a run of this wiring and length, the default first.
 pub(super) fn candidates(wiring: Wiring, n: u64) -> Vec<Method> {
     let direct = n <= MOST_DIRECT && n > 2;
     let few = |methods: &[Method]| if direct { methods.to_vec() } else { Vec::new() };
@@ -29,12 +29,12 @@ pub(super) fn candidates(wiring: Wiring, n: u64) -> Vec<Method> {
     }
 }
 
-/// Whether a broadcast by it may be cut in chunks that follow each other.
+/// Whether the method can pipeline chunks.
 pub fn broadcasts_in_chunks(method: Method) -> bool {
     !matches!(method, Method::ScatterGather | Method::Direct)
 }
 
-/// What the first device along `axes` has, on all of them, in up to `chunks` chunks; the extents stay.
+/// Broadcasts the first device's value along `axes`, in up to `chunks` chunks; the extents stay.
 ///
 /// On the other devices the operand is absent. `wiring` is that of the run.
 pub fn broadcast(
@@ -63,7 +63,7 @@ pub fn broadcast(
     }
 }
 
-/// The same along several runs at once, by trees that share no link: `closes` says which of the runs are rings.
+/// Broadcasts along several runs at once, by trees without shared links: `closes` marks the runs that are rings.
 pub fn broadcast_over(builder: &mut Builder<'_>, runs: &[(Axes, bool)], value: OpId, chunks: u64) -> OpId {
     let side = |(run, ring): &(Axes, bool)| {
         let size = usize::try_from(run.group_size(builder.mesh())).expect("axes are shorter");
@@ -75,10 +75,10 @@ pub fn broadcast_over(builder: &mut Builder<'_>, runs: &[(Axes, bool)], value: O
     spread(&mut builder.by(Method::Multiport.name()), axes, &trees, 1, value, chunks)
 }
 
-/// The same where `inner` is a switch in each node: every device of a node takes a part to the other nodes, so that all
-/// ports between nodes are busy, and gives it to the others of its node.
+/// Broadcasts where `inner` is a switch in each node: every device of a node sends a part to the other nodes, which keeps
+/// all ports between nodes busy, and forwards it within its node.
 ///
-/// `outer` are the runs between the nodes; `closes` says which of them are rings.
+/// `outer` are the runs between the nodes; `closes` marks those that are rings.
 pub fn broadcast_over_nodes(
     builder: &mut Builder<'_>,
     outer: &[(Axes, bool)],
@@ -94,7 +94,7 @@ pub fn broadcast_over_nodes(
     spread(&mut builder.by(Method::Multiport.name()), axes, &trees, node, value, chunks)
 }
 
-/// The same down trees that are given, with their weights; devices are numbered by their rank along the axes.
+/// Broadcasts down given trees with weights; devices are numbered by rank along the axes.
 pub fn broadcast_packed(
     builder: &mut Builder<'_>,
     axes: Axes,
@@ -105,7 +105,7 @@ pub fn broadcast_packed(
     spread(&mut builder.by(Method::TreePacking.name()), axes, trees, 1, value, chunks)
 }
 
-/// Trees that carry equal parts.
+/// Gives trees equal parts.
 fn equal(trees: Vec<Parents>) -> Vec<(Parents, u64)> {
     trees.into_iter().map(|tree| (tree, 1)).collect()
 }
@@ -151,8 +151,8 @@ fn along(method: Method, n: usize) -> Vec<Parents> {
     }
 }
 
-/// The first device of each group sends to each other one its block of the value, the farthest first: `[.., n·e, ..] ->
-/// [.., e, ..]`. `wraps` says whether the run is a ring.
+/// The first device of each group sends each device its block of the value, the farthest first: `[.., n·e, ..] ->
+/// [.., e, ..]`. `wraps` marks a ring.
 pub(super) fn scatter(builder: &mut Builder<'_>, place: Place, wraps: bool, value: OpId) -> OpId {
     let n = place.axes.group_size(builder.mesh());
     let list: Vec<AxisId> = place.axes.iter().collect();

@@ -1,8 +1,8 @@
-//! Exchanges over a switch in about log2 n rounds, after Bruck.
+//! Bruck's exchange: an AllToAll over a switch in about log2 n rounds.
 //!
-//! A device numbers its blocks by how much further up their destination is. In round k it sends all those whose number
-//! has bit k in one message to the device 2^k further up, and gets as many, which take their places. In the end each block
-//! has gone as far as its number says. That is few messages, and about log2(n) / 2 times the bytes.
+//! A device numbers its blocks by the distance up to their destination. In round k it sends all blocks whose number has
+//! bit k, in one message, to the device 2^k further up, and receives as many in their places. At the end each block has
+//! travelled its number. This takes few messages, and about log2(n) / 2 times the bytes.
 //!
 //! Source: J. Bruck et al., "Efficient Algorithms for All-to-All Communications in Multiport Message-Passing Systems"
 //! (1997).
@@ -12,11 +12,11 @@ use super::super::{Builder, CoordMap, Cut, OpId, Region, Route, Sources};
 use super::exchange::Exchange;
 use super::place::length;
 
-/// On longer switches its operations, n log2(n) of them, would be too many.
+/// Limit on the run length; longer ones need too many operations, n log2(n).
 pub(super) const LONGEST: u64 = 128;
 
 impl Exchange {
-    /// All that arrives, and where it goes in the result.
+    /// The received blocks and their places in the result.
     pub(super) fn in_rounds(&self, builder: &mut Builder<'_>, value: OpId, extents: &[u64]) -> Vec<(OpId, Region)> {
         let axes = self.from.axes;
         let n = length(builder, axes);

@@ -1,39 +1,40 @@
 //! Exchanges around a ring from neighbour to neighbour, in bundles.
 //!
-//! A device makes one bundle for each way round, of all blocks that go this way, the nearest first. A bundle goes one
-//! link a step; where it arrives its first blocks are at home, and the rest goes on. So ⌊n/2⌋ messages each way are
-//! enough, and no link carries more than if each block went by itself.
+//! A device makes one bundle per direction, of all blocks that go this way, the nearest first. A bundle travels one link
+//! per step; at each device its first blocks have arrived, and the rest continues. So ⌊n/2⌋ messages per direction are
+//! enough, and no link carries more than with separate blocks.
 //!
-//! Around an even ring the block of the antipode goes in two halves, one each way; then all blocks are cut in halves, so
-//! that the parts of a bundle are alike. Where halves are not equal it goes up as it is.
+//! Around an even ring the antipodal block goes in two halves, one per direction; then all blocks are halved, so the parts
+//! of a bundle are equal. A block without equal halves goes up as a whole.
 //!
-//! On a line the bundles of devices differ, and a schedule has one block for all. There a device sends the blocks of all
-//! devices up to the end that could still want one: after s links that is n - s of them, whoever began. So n - 1 messages
-//! each way are enough; a link in the middle carries twice what it must, which is nothing where hops take the time.
+//! On a line the bundles of devices differ, but a schedule has one block shape for all. A device therefore sends the
+//! blocks of all devices up to the end that could still need one: after s links that is n - s of them, whatever the
+//! sender. So n - 1 messages per direction are enough. A link in the middle carries twice the necessary bytes, which is
+//! negligible when latency-bound.
 
 use super::super::builder::split;
 use super::super::{Builder, CoordMap, Cut, OpId, Region, Route, Sources};
 use super::exchange::Exchange;
 use super::place::{Part, halves, length};
 
-/// A part of a bundle: for the device so far away, which half of its block.
+/// A part of a bundle: the distance of its destination, and the half of the block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Unit {
     distance: i64,
     half: Option<usize>,
 }
 
-/// What goes one way round.
+/// The parts that travel in one direction.
 struct Bundle {
     /// 1 for up, -1 for down.
     sign: i64,
-    /// The nearest first.
+    /// The parts, nearest first.
     units: Vec<Unit>,
     value: OpId,
 }
 
 impl Exchange {
-    /// All that arrives, and where it goes in the result; at least 4 devices.
+    /// The received blocks and their places in the result; at least 4 devices.
     pub(super) fn bundled(&self, builder: &mut Builder<'_>, value: OpId, extents: &[u64]) -> Vec<(OpId, Region)> {
         let n = length(builder, self.from.axes);
         let parts = halves(&self.from.shard_view(extents)).filter(|[first, second]| {
@@ -54,7 +55,7 @@ impl Exchange {
         pieces
     }
 
-    /// The same along a line, both ways to its ends.
+    /// An exchange along a line, both ways to its ends.
     pub(super) fn bundled_on_line(
         &self,
         builder: &mut Builder<'_>,
@@ -83,7 +84,7 @@ impl Exchange {
         pieces
     }
 
-    /// Some of the blocks that stand side by side where they are sent from.
+    /// Blocks that are adjacent at the sender.
     fn blocks(&self, builder: &mut Builder<'_>, value: OpId, count: u64, cut: Cut) -> OpId {
         let view = self.to.view(builder.extents(value), count);
         let mut region = vec![Cut::Whole; view.len()];
@@ -91,7 +92,7 @@ impl Exchange {
         builder.slice(value, view, region)
     }
 
-    /// The blocks of a bundle, one after the other along the dim where they end up.
+    /// The blocks of a bundle, concatenated along the destination dim.
     fn tied(
         &self,
         builder: &mut Builder<'_>,
@@ -115,7 +116,7 @@ impl Exchange {
         builder.assemble(extents, view, places)
     }
 
-    /// One link on: what is at home becomes pieces.
+    /// Sends a bundle over one link; arrived blocks become pieces.
     fn advance(
         &self,
         builder: &mut Builder<'_>,
@@ -145,7 +146,7 @@ impl Exchange {
         }
     }
 
-    /// A cut of the dim along which the blocks of a bundle follow each other.
+    /// Splits the dim along which the blocks of a bundle are concatenated.
     pub(super) fn at(&self, rank: usize, cut: Cut) -> Region {
         let mut region = vec![Cut::Whole; rank];
         region[self.from.dim] = cut;
@@ -157,7 +158,7 @@ fn part(unit: Unit, parts: Option<&[Part; 2]>) -> Option<&Part> {
     unit.half.zip(parts).map(|(half, parts)| &parts[half])
 }
 
-/// What goes up or down around a ring of n.
+/// The parts that go up or down around a ring of n.
 fn units(n: i64, sign: i64, halved: bool) -> Vec<Unit> {
     let both = if halved { vec![Some(0), Some(1)] } else { vec![None] };
     let antipode = match (n % 2 == 0, halved, sign > 0) {

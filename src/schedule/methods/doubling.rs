@@ -1,7 +1,7 @@
-//! Gathers in about log2 n rounds: in each, every device takes over what another one holds.
+//! Gathers in about log2 n rounds: in each, every device copies blocks held by another one.
 //!
-//! A round says from whom, and how many of the blocks held there, the first ones. So what a device holds at least
-//! doubles, but for a last round. A reduction is the same turned round in time.
+//! A round gives the source of each device and the number of its first held blocks to copy. The number of blocks at least
+//! doubles per round, except in the last. A reduction is the same reversed in time.
 //!
 //! Sources: Thakur, Rabenseifner and Gropp, "Optimization of Collective Communication Operations in MPICH" (2005);
 //! Bruck et al. (1997); De Sensi et al., "Swing" (2024).
@@ -14,10 +14,10 @@ use crate::mesh::Axes;
 use crate::method::{Doubling, Family};
 use crate::operator::Operator;
 
-/// Longer axes have no such methods: their tables grow with the square of the length.
+/// Limit on the axis length; the tables grow with its square.
 pub(super) const LONGEST: u64 = 1024;
 
-/// From which device each one takes the first `count` blocks.
+/// The device from which each one takes the first `count` blocks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Round {
     sources: Vec<u64>,
@@ -27,7 +27,7 @@ struct Round {
 /// The rounds of a method, for the shard or for each of its halves.
 pub(super) struct Rounds(Vec<Vec<Round>>);
 
-/// The rounds of a method that has some, on an axis of at least 2.
+/// The rounds of a method, on an axis of at least 2; `None` for other methods.
 pub(super) fn rounds(method: Method, n: u64) -> Option<Rounds> {
     let exchanges = |distances: Vec<u64>| {
         let round = |(distance, held): (u64, u32)| Round {
@@ -61,7 +61,8 @@ pub(super) fn rounds(method: Method, n: u64) -> Option<Rounds> {
     }
 }
 
-/// The farthest peer first, while there is little to send: distances .., 11, 5, 3, 1, 1; even devices one way, odd
+/// The farthest peer first, while messages are small: distances .., 11, 5, 3, 1, 1; even devices one way, odd ones the
+/// other.
 /// ones the other.
 fn swing(n: u64, mirrored: bool) -> Vec<Round> {
     let steps = n.ilog2();
@@ -76,7 +77,7 @@ fn swing(n: u64, mirrored: bool) -> Vec<Round> {
     (0..steps).rev().zip(0..).map(round).collect()
 }
 
-/// What each device holds after all rounds, in order.
+/// The blocks of each device after all rounds, in order.
 fn held(rounds: &[Round], n: u64) -> Vec<Vec<u64>> {
     let mut held: Vec<Vec<u64>> = (0..n).map(|at| vec![at]).collect();
     for round in rounds {
@@ -101,7 +102,7 @@ struct Lane<'a> {
 }
 
 impl Rounds {
-    /// Where there are rounds for halves, a shard of one element goes by the first.
+    /// The parts of a shard; a shard of one element uses the first half's rounds only.
     fn lanes(&self, place: Place, n: u64, shard: &[u64]) -> Vec<Lane<'_>> {
         let parts = match (&self.0[..], halves(&place.shard_view(shard))) {
             ([_, _], Some(parts)) => parts.map(Some).to_vec(),
@@ -116,7 +117,7 @@ impl Rounds {
     }
 }
 
-/// Round after round; at the end each block that is held goes into its slot.
+/// Runs the rounds; at the end each held block goes into its slot.
 pub(super) fn all_gather(builder: &mut Builder<'_>, rounds: &Rounds, place: Place, shard: OpId) -> OpId {
     let n = place.axes.group_size(builder.mesh());
     let mut extents = builder.extents(shard).to_vec();
@@ -142,7 +143,7 @@ pub(super) fn all_gather(builder: &mut Builder<'_>, rounds: &Rounds, place: Plac
     builder.assemble(extents, view, pieces)
 }
 
-/// The rounds backwards: each device gives away the sums that it would have taken over.
+/// Runs the rounds backwards: each device gives away the sums that it would have received in a gather.
 pub(super) fn reduce_scatter(
     builder: &mut Builder<'_>,
     rounds: &Rounds,
@@ -179,7 +180,7 @@ pub(super) fn reduce_scatter(
     }
 }
 
-/// Whole values instead of blocks: in each round two devices exchange and add what they have.
+/// Combines whole values: in each round two devices exchange and add their values.
 pub(super) fn all_reduce(builder: &mut Builder<'_>, axes: Axes, value: OpId, operator: Operator) -> OpId {
     let n = axes.group_size(builder.mesh());
     let mut value = value;
@@ -191,14 +192,14 @@ pub(super) fn all_reduce(builder: &mut Builder<'_>, axes: Axes, value: OpId, ope
     value
 }
 
-/// From whom each device of a group receives.
+/// The source of each device of a group.
 fn table(axes: Axes, sources: &[u64]) -> Sources {
     let entries = sources.iter().map(|source| u32::try_from(*source).ok()).collect();
     Sources::Table { axes: axes.iter().collect(), entries }
 }
 
 impl Lane<'_> {
-    /// How many blocks a device holds before a round.
+    /// The number of blocks a device holds before a round.
     fn before(&self, round: usize) -> u64 {
         1 + self.rounds[..round].iter().map(|round| round.count).sum::<u64>()
     }
@@ -227,7 +228,7 @@ impl Lane<'_> {
         self.joined(builder, &[(sum, *count), (rest, before - count)])
     }
 
-    /// Some of the blocks that are held.
+    /// A range of the held blocks.
     fn blocks(&self, builder: &mut Builder<'_>, value: OpId, held: u64, start: u64, end: u64) -> OpId {
         if (start, end) == (0, held) {
             return value;
@@ -238,7 +239,7 @@ impl Lane<'_> {
         builder.slice(value, view, region)
     }
 
-    /// Values of so many blocks each, one behind the other.
+    /// The concatenation of values of this many blocks each.
     fn joined(&self, builder: &mut Builder<'_>, values: &[(OpId, u64)]) -> OpId {
         let dim = self.place.dim;
         let mut extents = builder.extents(values[0].0).to_vec();
@@ -257,7 +258,7 @@ impl Lane<'_> {
         builder.assemble(extents, view, pieces)
     }
 
-    /// Whose block stands at a position.
+    /// The owner of the block at a position.
     fn slot(&self, position: u64) -> CoordMap {
         let entries = self.held.iter().map(|blocks| Some(blocks[index(position)])).collect();
         CoordMap::Table { axes: self.place.axes.iter().collect(), entries }

@@ -1,4 +1,4 @@
-//! Every message on its own way: AllToAll and permutations.
+//! Direct exchanges: AllToAll and permutations, each message on its own route.
 
 use super::super::{Builder, CoordMap, OpId, Region, Route, Sources};
 use super::Method;
@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 
 /// Moves a run of axes from dim `from` to dim `to`: local `[F, T] -> [n·F, T/n]`.
 ///
-/// Device d gets block d along `to` from everybody, concatenated along `from` in the order of ranks. The two dims
-/// differ and the extent of `to` divides by the length of the run.
+/// Device d receives block d along `to` from every device, concatenated along `from` in rank order. The two dims differ
+/// and the extent of `to` divides by the length of the run.
 pub fn all_to_all(
     builder: &mut Builder<'_>,
     method: Method,
@@ -24,17 +24,17 @@ pub fn all_to_all(
     all_to_all_over(builder, &[(axes, method)], value, from, Destination { dim: to, order: axes })
 }
 
-/// Where an exchange puts the axes.
+/// The destination of an exchange's axes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Destination {
-    /// The dim that gets them.
+    /// The destination dim.
     pub dim: usize,
-    /// In which order, major first.
+    /// The order of axes on it, major first.
     pub order: Axes,
 }
 
 impl Destination {
-    /// The runs of the axes as they stand before the exchange, cut where the order after it parts them.
+    /// The runs of the axes before the exchange, split where the order after it separates them.
     pub fn runs(&self, mesh: &Mesh, axes: Axes) -> Vec<Axes> {
         let mut runs: Vec<Axes> = Vec::new();
         for run in mesh.runs(axes) {
@@ -52,7 +52,7 @@ impl Destination {
         runs
     }
 
-    /// How many axes end up major to those of a run.
+    /// The number of axes that end up major to those of a run.
     pub fn rank(&self, run: Axes) -> usize {
         self.order.iter().take_while(|axis| !run.contains(*axis)).count()
     }
@@ -60,8 +60,8 @@ impl Destination {
 
 /// Moves several runs of axes, major first, from dim `from` to another one, the minor one first.
 ///
-/// So that each ends up where the order says, a run takes blocks out of the middle of the dim: behind those of the runs
-/// that are to be major to it and are not exchanged yet.
+/// To end up in the requested order, a run takes blocks from the middle of the dim: after those of the runs that will be
+/// major to it and are not exchanged yet.
 pub fn all_to_all_over(
     builder: &mut Builder<'_>,
     runs: &[(Axes, Method)],
@@ -79,7 +79,7 @@ pub fn all_to_all_over(
     value
 }
 
-/// The same over all axes at once: each device sends every other one its block, whatever way that is, the farthest first.
+/// Moves all axes at once: each device sends every other one its block, the farthest first.
 pub fn all_to_all_at_once(builder: &mut Builder<'_>, axes: Axes, value: OpId, from: usize, to: Destination) -> OpId {
     let builder = &mut builder.by(Method::Direct.name());
     let mesh = builder.mesh().clone();
@@ -108,7 +108,7 @@ pub fn all_to_all_at_once(builder: &mut Builder<'_>, axes: Axes, value: OpId, fr
     builder.assemble(extents, view, pieces)
 }
 
-/// By rank in `order`: the rank there of the device that is so far ahead, or behind, along the axes.
+/// For each rank in `order`, the rank of the device that far ahead, or behind, along the axes.
 fn turned(mesh: &Mesh, axes: Axes, order: Axes, offset: &[u64], back: bool) -> Vec<u64> {
     let image = |rank: u64| {
         let device = mesh.with_rank(DeviceId(0), order.iter(), rank);
@@ -125,19 +125,19 @@ fn turned(mesh: &Mesh, axes: Axes, order: Axes, offset: &[u64], back: bool) -> V
 /// One stage of an AllToAll, along one axis.
 pub(super) struct Exchange {
     pub(super) method: Method,
-    /// Where the blocks that arrive stand.
+    /// The places of received blocks.
     pub(super) from: Place,
-    /// Where the blocks stand that are sent.
+    /// The places of sent blocks.
     pub(super) to: Place,
 }
 
-/// On longer rings even and odd devices are not told apart: no device stands for all of them.
+/// Limit on the ring length for separate even and odd devices, which breaks symmetry.
 const LONGEST_BY_PARITY: u64 = 64;
 
-/// On longer rings blocks are not sent link by link: their operations grow with the square of the length.
+/// Limit on the ring length for link-by-link methods, whose operations grow with its square.
 const LONGEST_BY_LINKS: u64 = 64;
 
-/// The methods for an exchange around a ring of more than two, the usual one first.
+/// The methods for an exchange around a ring of more than two, the default first.
 pub(super) fn on_ring(n: u64) -> Vec<Method> {
     // On an odd ring there is no antipode.
     let halves = n.is_multiple_of(2).then_some(Method::DirectHalves);
@@ -149,15 +149,15 @@ pub(super) fn on_ring(n: u64) -> Vec<Method> {
     halves.into_iter().chain([Method::Direct]).chain(bundled).chain(by_links).chain(parity).collect()
 }
 
-/// Blocks that all go the same number of links.
+/// Blocks that travel the same number of links.
 struct Message {
-    /// From the device so much further up.
+    /// The distance up to the source device.
     by: i64,
-    /// Links, towards higher coordinates if positive; the shorter way if not said.
+    /// Links, towards higher coordinates if positive; `None` for the shorter way.
     hops: Option<i64>,
-    /// Which half of each block.
+    /// The half of each block, if halved.
     half: Option<usize>,
-    /// Only from these devices, by the remainder of their rank by 2.
+    /// Restricts the senders, by the remainder of their rank by 2.
     parity: Option<u64>,
 }
 
@@ -186,7 +186,7 @@ impl Exchange {
         builder.assemble(extents, view, pieces)
     }
 
-    /// Each message on its way by itself, the farthest first: nobody waits for them at the end.
+    /// Sends each message directly, the farthest first, to avoid waiting for them at the end.
     fn sent(&self, builder: &mut Builder<'_>, value: OpId, extents: &[u64]) -> Vec<(OpId, Region)> {
         let axes = self.from.axes;
         let halves = halves(&self.from.shard_view(extents));
@@ -207,9 +207,9 @@ impl Exchange {
         pieces
     }
 
-    /// Each block by itself from neighbour to neighbour. A link first serves what comes from near and goes far, and last
-    /// what comes from afar and is nearly there: so it never waits for a block, and nobody waits long for the last ones.
-    /// Where a block takes a link no less than a hop, of all hops one takes time around a ring, and two along a line.
+    /// Sends each block separately from neighbour to neighbour. A link serves blocks from near that go far first, and
+    /// blocks from afar that have nearly arrived last, so no link idles and the last blocks wait little. If a block's link
+    /// time is at least the hop latency, only one hop of latency shows around a ring, and two along a line.
     fn forwarded(&self, builder: &mut Builder<'_>, value: OpId, extents: &[u64]) -> Vec<(OpId, Region)> {
         let axes = self.from.axes;
         let n = length(builder, axes);
@@ -250,7 +250,7 @@ impl Exchange {
         pieces
     }
 
-    /// By falling distance. On an axis of 2 there is only one way.
+    /// By decreasing distance. On an axis of 2 there is only one way.
     fn messages(&self, n: i64, can_halve: bool) -> Vec<Message> {
         let plain = |by| Message { by, hops: None, half: None, parity: None };
         let halves = self.method == Method::DirectHalves && can_halve && n > 2;
@@ -283,7 +283,7 @@ impl Exchange {
     }
 }
 
-/// `(rank + shift) mod n` on those whose rank has this remainder by 2.
+/// The map `(rank + shift) mod n` for ranks with this remainder by 2.
 fn of_parity(mesh: &Mesh, axes: Axes, shift: i64, parity: u64) -> CoordMap {
     let n = axes.group_size(mesh);
     let shift = shift.rem_euclid(i64::try_from(n).expect("fewer than 2^20 devices")).unsigned_abs();
@@ -291,7 +291,7 @@ fn of_parity(mesh: &Mesh, axes: Axes, shift: i64, parity: u64) -> CoordMap {
     CoordMap::Table { axes: axes.iter().collect(), entries }
 }
 
-/// In each group that the axes span, major first, rank r gets the whole block of rank `sources[r]`.
+/// In each group of the axes, major first, rank r receives the whole block of rank `sources[r]`.
 pub fn permute(builder: &mut Builder<'_>, axes: Vec<AxisId>, value: OpId, sources: Vec<Option<u32>>) -> OpId {
     let builder = &mut builder.by(Method::Direct.name());
     builder.shuffle(value, Sources::Table { axes, entries: sources }, Route::Shortest)

@@ -1,19 +1,19 @@
-//! Two cycles through all devices of a torus of two axes that share no link.
+//! Two edge-disjoint Hamiltonian cycles of a torus of two axes.
 //!
-//! Rows are places along the longer axis, columns along the shorter one. The first cycle goes through row after row: it
-//! enters a row at one column, takes all links of the row but one, and leaves at the column beside, one lower in the
-//! first rows and one higher in the last ones, so that in all rows together it has gone round the columns once.
+//! Rows are positions along the longer axis, columns along the shorter one. The first cycle visits row after row: it
+//! enters a row at one column, takes all links of the row but one, and leaves at the adjacent column, one lower in the
+//! first rows and one higher in the last ones, so that over all rows it has gone once round the columns.
 //!
-//! The second cycle has what is left: of each row the one link between where the first cycle enters and leaves, and
-//! between rows all links but the one by which the first cycle leaves. It goes down the columns and steps aside where
-//! the first cycle enters. The place where that is moves round once, so that each of its c - 1 ways down ends one way
-//! further on: all of them are one cycle.
+//! The second cycle has the remaining links: in each row the one between where the first cycle enters and leaves, and
+//! between rows all but the one by which the first cycle leaves. It goes down the columns and steps aside where the first
+//! cycle enters. That position moves round once, so each of its c - 1 ways down ends one way further on: together they
+//! form one cycle.
 //!
-//! This takes as many rows as columns, or an even number more. For other lengths there are two such cycles as well (A.
+//! The construction needs as many rows as columns, or an even number more. Other lengths also have two such cycles (A.
 //! Kotzig, "Every Cartesian product of two circuits is decomposable into two Hamiltonian circuits", 1973), but not by
-//! this rule.
+//! this construction.
 
-/// Both cycles on rings of these lengths, as ranks with the first ring major; `None` where the rule has none.
+/// Both cycles on rings of these lengths, as ranks with the first ring major; `None` where the construction fails.
 ///
 /// Rings of two have one cable instead of two links. The lengths are both even or both odd.
 pub(super) fn cycles(lengths: [u32; 2]) -> Option<[Vec<u32>; 2]> {
@@ -56,7 +56,7 @@ pub(super) fn cycles(lengths: [u32; 2]) -> Option<[Vec<u32>; 2]> {
     Some([along, down].map(|cycle| cycle.into_iter().map(rank).collect()))
 }
 
-/// Where the first cycle leaves a row, seen from where it enters.
+/// Where the first cycle leaves a row, relative to where it enters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     /// One column lower.
@@ -65,7 +65,7 @@ enum Step {
     Up,
 }
 
-/// The steps of all rows: once round the columns downwards, and the rest there and back.
+/// The steps of all rows: once round the columns downwards, and the rest back and forth.
 fn sideways(rows: u32, columns: u32) -> impl Iterator<Item = Step> {
     let up = (rows - columns) / 2;
     (0..rows).map(move |row| if row < rows - up { Step::Down } else { Step::Up })
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    /// Each visits every device once, from neighbour to neighbour, and both take every link of the torus between them.
+    /// Each visits every device once, from neighbour to neighbour, and both together take every link of the torus.
     #[test]
     fn they_are_cycles_and_share_no_link() {
         let mut found = 0;

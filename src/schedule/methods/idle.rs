@@ -1,8 +1,8 @@
-//! A gather that borrows the links of an axis along which all devices hold the same.
+//! Gathers that also use the links of an idle axis, along which the array is replicated.
 //!
-//! Part of each shard is cut over the devices of the idle axis. Each gathers its piece, and then these pieces are gathered
-//! along the idle axis; the own shard is there already and stays away. The rest goes as ever. In chunks, so that
-//! both axes are busy at the same time, a device takes in what it needs over all of its links.
+//! Part of each shard is split over the devices of the idle axis. Each gathers its piece, and the pieces are then gathered
+//! along the idle axis; the device's own shard is already local and is left out. The rest is gathered as usual. Chunks
+//! keep both axes busy at the same time, so a device receives over all of its links.
 
 use super::super::builder::split;
 use super::super::{Builder, CoordMap, Cut, OpId, Region};
@@ -10,16 +10,16 @@ use super::place::{Part, Place, range_region, region};
 use super::{Method, gather_stage};
 use crate::mesh::Axes;
 
-/// A gather along one run that borrows another one.
+/// A gather along one run that borrows an idle one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Borrowed {
-    /// The run of the gather, and how to gather along it.
+    /// The run of the gather, and its method.
     pub run: (Axes, Method),
-    /// The idle run, and how to gather along it.
+    /// The idle run, and its method.
     pub idle: (Axes, Method),
-    /// How much of what comes from others is to come along the idle run: so many parts of so many.
+    /// The share of received data that comes along the idle run, as numerator and denominator.
     pub share: (u64, u64),
-    /// Into how many chunks that is cut; at least 1.
+    /// Number of chunks, at least 1.
     pub chunks: u64,
 }
 
@@ -68,8 +68,8 @@ impl Borrowed {
         builder.assemble(whole, view, pieces)
     }
 
-    /// How much of a dim is cut over the idle run: of that all but one piece comes along it. A whole number of pieces
-    /// in each chunk.
+    /// The length of a dim to split over the idle run, of which all but one piece comes along it. A whole number of pieces in
+    /// each chunk.
     fn borrowed(&self, builder: &Builder<'_>, length: u64) -> u64 {
         let (part, of) = self.share;
         let m = self.idle.0.group_size(builder.mesh());
@@ -80,7 +80,7 @@ impl Borrowed {
         u64::try_from(units * unit).unwrap_or(0)
     }
 
-    /// The piece of a part of the shard that falls to this device of the idle run.
+    /// The piece of a shard's part that belongs to this device of the idle run.
     fn own_piece(&self, builder: &mut Builder<'_>, shard: OpId, part: &Part) -> OpId {
         let chunk = builder.slice_range(shard, part.dim, part.range.clone());
         let m = self.idle.0.group_size(builder.mesh());
@@ -88,7 +88,7 @@ impl Borrowed {
         builder.slice_block(chunk, part.dim, m, rank)
     }
 
-    /// What the next devices of the run have, each the whole chunk, of the pieces that are gathered along the run.
+    /// The other devices' pieces along the idle run, each a whole chunk of pieces gathered along the run.
     fn spread(&self, builder: &mut Builder<'_>, value: OpId, dim: usize, cut: usize) -> Vec<OpId> {
         let n = self.run.0.group_size(builder.mesh());
         let others: Vec<OpId> = (1..n)

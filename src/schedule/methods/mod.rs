@@ -1,29 +1,28 @@
-//! Methods: how collectives become slices, shuffles and sums.
+//! Methods: lowering of collectives to slices, shuffles and sums.
 //!
-//! Each function works in the replica groups of one run: an axis, or neighbouring parts of one. A collective over
-//! several runs goes stage by stage, for a gather the minor run first. A run of length 1 costs nothing: the value
-//! itself is the answer.
+//! Each function works in the replica groups of one run: an axis, or adjacent parts of one. A collective over several
+//! runs goes stage by stage, for a gather the minor run first. A run of length 1 is free: the result is the value itself.
 
 mod broadcast;
 mod bruck;
 mod bundles;
 mod doubling;
 mod exchange;
-mod flows;
 mod hamiltonian;
 mod idle;
 mod multiport;
 mod nodes;
 mod ordered;
 mod packed;
+mod pipelined;
 mod place;
 mod quad;
+mod ring;
 mod rotations;
 mod routed;
 mod spanning;
 mod spread;
 mod trees;
-mod waves;
 
 pub use broadcast::{broadcast, broadcast_over, broadcast_over_nodes, broadcast_packed, broadcasts_in_chunks};
 pub use exchange::{Destination, all_to_all, all_to_all_at_once, all_to_all_over, permute};
@@ -41,9 +40,9 @@ pub use crate::method::Method;
 use crate::operator::Operator;
 use place::Place;
 
-/// The methods for a collective along a run of this wiring and length, the usual one first.
+/// The methods for a collective along a run of this wiring and length, the default first.
 ///
-/// A run of length 2 is one cable, hence a line even where rings are asked for; length 1 needs no method.
+/// A run of length 2 is one cable, so a line even in a ring; length 1 needs no method.
 pub fn candidates(kind: CollectiveKind, wiring: Wiring, n: u64) -> Vec<Method> {
     let wiring = if n == 2 && wiring == Wiring::Ring { Wiring::Line } else { wiring };
     if n < 2 {
@@ -76,14 +75,14 @@ pub fn candidates(kind: CollectiveKind, wiring: Wiring, n: u64) -> Vec<Method> {
     }
 }
 
-/// Whether a method that is none of the [`candidates`] does a collective all the same: a ring over a switch, in which no
-/// message is faster than others, as libraries have it.
+/// Whether a collective supports a method outside its [`candidates`]: a ring over a switch, whose messages are not faster
+/// than others, as libraries use it.
 pub fn takes(method: Method, kind: CollectiveKind, wiring: Wiring, n: u64) -> bool {
     let gathers = [CollectiveKind::AllGather, CollectiveKind::ReduceScatter, CollectiveKind::AllReduce];
     method == Method::ClockwiseRing && wiring == Wiring::Switch && gathers.contains(&kind) && n >= 2
 }
 
-/// The methods that gather, and reduce by the same way.
+/// The methods for gathers, and for reductions along the same paths.
 fn gathers(wiring: Wiring, n: u64) -> Vec<Method> {
     match wiring {
         Wiring::Ring => {
@@ -119,7 +118,7 @@ fn doublings(wiring: Wiring, n: u64) -> Vec<Method> {
     methods
 }
 
-/// The methods that combine whole values on their way.
+/// The methods that combine whole values along the way.
 fn trees(wiring: Wiring, n: u64) -> Vec<Method> {
     match wiring {
         _ if n == 2 => Vec::new(),
@@ -129,12 +128,12 @@ fn trees(wiring: Wiring, n: u64) -> Vec<Method> {
     }
 }
 
-/// The shards of a group, concatenated along `dim` in the order of ranks: `[.., e, ..] -> [.., n·e, ..]`.
+/// Gathers the shards of a group along `dim` in rank order: `[.., e, ..] -> [.., n·e, ..]`.
 pub fn all_gather(builder: &mut Builder<'_>, method: Method, axes: impl Into<Axes>, shard: OpId, dim: usize) -> OpId {
     gather_stage(&mut builder.by(method.name()), method, Place::new(axes.into(), dim), shard)
 }
 
-/// The device of rank c in a group gets block c along `dim` of the combination: `[.., e, ..] -> [.., e/n, ..]`.
+/// Reduces and scatters: the device of rank c in a group gets block c along `dim`: `[.., e, ..] -> [.., e/n, ..]`.
 ///
 /// The extent must divide by the length of the run.
 pub fn reduce_scatter(
@@ -154,8 +153,8 @@ fn gather_stage(builder: &mut Builder<'_>, method: Method, place: Place, shard: 
     if n == 1 {
         return shard;
     }
-    match (flows::flow(method, n), doubling::rounds(method, n)) {
-        (Some(flow), _) => flows::all_gather(builder, flow, place, shard),
+    match (ring::flow(method, n), doubling::rounds(method, n)) {
+        (Some(flow), _) => ring::all_gather(builder, flow, place, shard),
         (None, Some(rounds)) => doubling::all_gather(builder, &rounds, place, shard),
         (None, None) => rotations::all_gather(builder, place, shard),
     }
@@ -167,16 +166,16 @@ fn scatter_stage(builder: &mut Builder<'_>, method: Method, place: Place, value:
     if n == 1 {
         return value;
     }
-    match (flows::flow(method, n), doubling::rounds(method, n)) {
-        (Some(flow), _) => flows::reduce_scatter(builder, flow, place, value, operator),
+    match (ring::flow(method, n), doubling::rounds(method, n)) {
+        (Some(flow), _) => ring::reduce_scatter(builder, flow, place, value, operator),
         (None, Some(rounds)) => doubling::reduce_scatter(builder, &rounds, place, value, operator),
         (None, None) => rotations::reduce_scatter(builder, place, value, operator),
     }
 }
 
-/// Every device of a group gets the combination of their values; the extents stay.
+/// All-reduces: every device of a group gets the combination of their values; the extents stay.
 ///
-/// A scatter and a gather by the same method along the first dim that divides by the length of the run, but for the
+/// A scatter and a gather by the same method along the first dim that divides by the length of the run, except for
 /// methods that combine whole values. Where no dim divides, whole values are shifted and added.
 pub fn all_reduce(
     builder: &mut Builder<'_>,
@@ -188,7 +187,7 @@ pub fn all_reduce(
     all_reduce_in_chunks(builder, method, axes, value, operator, 1)
 }
 
-/// The same; a method that [works in chunks](Method::in_chunks) makes so many of them, if some dim divides.
+/// All-reduces; a method that [works in chunks](Method::in_chunks) uses this many, if some dim divides.
 pub fn all_reduce_in_chunks(
     builder: &mut Builder<'_>,
     method: Method,
@@ -211,7 +210,7 @@ pub fn all_reduce_in_chunks(
     }
     let dim = by.extents(value).iter().position(|extent| extent.is_multiple_of(n));
     match (method, dim) {
-        (Method::Broadcast | Method::LineBroadcast, _) => flows::all_reduce(by, method, axes, value, operator),
+        (Method::Broadcast | Method::LineBroadcast, _) => ring::all_reduce(by, method, axes, value, operator),
         (Method::RecursiveDoubling, _) if n.is_power_of_two() => doubling::all_reduce(by, axes, value, operator),
         (_, Some(dim)) if method != Method::FuriosaRotation => {
             let part = reduce_scatter(builder, method, axes, value, dim, operator);

@@ -1,10 +1,9 @@
 //! Collectives over several axes at once.
 //!
-//! The array is cut into parts. Each gathers axis after axis, in an axis order of its own, so
-//! that the links of all axes are busy at the same time; what falls to each order is chosen so that they are equally
-//! busy. Each part is cut again into chunks, so that a chunk can be in its second stage while the next one is in its
-//! first. In the list all first stages come before all second stages, chunk after chunk: links serve messages in
-//! this order.
+//! The array is split into parts. Each part gathers axis after axis, in its own axis order, so the links of all axes are
+//! busy at the same time; shares are chosen to balance the links. Each part is split again into chunks, so that one chunk
+//! is in its second stage while the next one is in its first. In the list all first stages precede all second stages,
+//! chunk after chunk: links serve messages in this order.
 //!
 //! Source: the bucket algorithm on all ports, Sack and Gropp, "Collective Algorithms for Multiported Torus Networks"
 //! (2015); unequal shares for unequal axes are the general form.
@@ -23,9 +22,9 @@ use crate::operator::Operator;
 pub struct Multiport {
     /// The axes; those of one dim major first.
     pub stages: Vec<Stage>,
-    /// The orders in which they are gathered, and how much of the array goes each way.
+    /// The axis orders of the gather, and the share of each.
     pub axis_orders: Vec<AxisOrder>,
-    /// Into how many chunks the part of each axis order is cut; at least 1.
+    /// Number of chunks per axis order, at least 1.
     pub chunks: u64,
 }
 
@@ -36,29 +35,29 @@ pub struct Stage {
     pub axes: Axes,
     /// The dim on which it is gathered.
     pub dim: usize,
-    /// How: a method for gathers along this axis.
+    /// The gather method along this axis.
     pub method: Method,
 }
 
 /// A part of the array.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AxisOrder {
-    /// The stages in the order of the gather; a reduction goes backwards.
+    /// The stages in gather order; a reduction reverses them.
     pub order: Vec<usize>,
-    /// Its share, as a multiple of the same for all axis orders.
+    /// Its relative share.
     pub weight: u64,
 }
 
-/// A chunk of one axis order on its way.
+/// A chunk of one axis order.
 struct Portion<'a> {
     order: &'a [usize],
-    /// What of each shard it is.
+    /// Its range in each shard.
     part: Part,
     value: OpId,
 }
 
 impl Multiport {
-    /// The shards of the group, each axis concatenated along its dim: `[.., e, ..] -> [.., n·e, ..]`.
+    /// Gathers the shards of the group, each axis concatenated along its dim: `[.., e, ..] -> [.., n·e, ..]`.
     pub fn all_gather(&self, builder: &mut Builder<'_>, shard: OpId) -> OpId {
         let builder = &mut builder.by(Method::Multiport.name());
         let extents = builder.extents(shard).to_vec();
@@ -71,7 +70,7 @@ impl Multiport {
         self.joined(builder, &extents, &portions)
     }
 
-    /// Each device gets its block of the combination: `[.., n·e, ..] -> [.., e, ..]`.
+    /// Reduces and scatters: `[.., n·e, ..] -> [.., e, ..]`.
     ///
     /// Every extent must divide by the lengths of the axes on its dim.
     pub fn reduce_scatter(&self, builder: &mut Builder<'_>, value: OpId, operator: Operator) -> OpId {
@@ -83,7 +82,7 @@ impl Multiport {
         builder.assemble(extents.clone(), extents.clone(), pieces.collect())
     }
 
-    /// Every device of the group gets the combination: each chunk is scattered and gathered again by the same way.
+    /// All-reduces: each chunk is scattered and gathered again along the same paths.
     ///
     /// Every extent must divide by the lengths of the axes on its dim.
     pub fn all_reduce(&self, builder: &mut Builder<'_>, value: OpId, operator: Operator) -> OpId {
@@ -95,8 +94,8 @@ impl Multiport {
         self.joined(builder, &extents, &portions)
     }
 
-    /// What the first device of the group has, on all of them: each chunk is scattered axis by axis from there, and
-    /// gathered again. The extents stay; each must divide by the lengths of the axes on its dim.
+    /// Broadcasts from the first device of the group: each chunk is scattered axis by axis, and gathered again. The extents
+    /// stay; each must divide by the lengths of the axes on its dim.
     pub fn broadcast(&self, builder: &mut Builder<'_>, value: OpId) -> OpId {
         let builder = &mut builder.by(Method::Multiport.name());
         let extents = self.shard_extents(builder, value);
@@ -143,7 +142,7 @@ impl Multiport {
         self.joined(builder, &extents, &portions)
     }
 
-    /// Chunk after chunk, in each the axis orders: ranges of the longest dim of a shard, none of them empty.
+    /// The chunks in order, each with its axis orders: non-empty ranges of the longest dim of a shard.
     fn portions(&self, shard: &[u64], value: OpId) -> Vec<Portion<'_>> {
         let longest = shard.iter().enumerate().rev().max_by_key(|(_, extent)| **extent);
         let (dim, extent) = longest.map_or((0, 1), |(dim, extent)| (dim, *extent));
@@ -173,7 +172,7 @@ impl Multiport {
         portions
     }
 
-    /// All portions through all stages.
+    /// Runs all portions through all stages.
     fn gather(&self, builder: &mut Builder<'_>, portions: &mut [Portion<'_>]) {
         for step in 0..self.stages.len() {
             for portion in &mut *portions {
@@ -183,7 +182,7 @@ impl Multiport {
         }
     }
 
-    /// The portions cut out of the whole value, and all of them backwards through all stages.
+    /// Cuts the portions out of the whole value and runs them backwards through all stages.
     fn scatter(&self, builder: &mut Builder<'_>, shard: &[u64], portions: &mut [Portion<'_>], operator: Operator) {
         for portion in &mut *portions {
             let (view, region) = self.whole(builder, shard, &portion.part);
@@ -197,7 +196,7 @@ impl Multiport {
         }
     }
 
-    /// Where the shards of an axis stand once the axes before it are gathered.
+    /// The slots of an axis after the axes before it are gathered.
     fn place(&self, builder: &Builder<'_>, order: &[usize], step: usize) -> (Place, Method) {
         let (stage, others) = (order[step], &order[..step]);
         let Stage { axes, dim, method } = self.stages[stage];
@@ -206,7 +205,7 @@ impl Multiport {
         (Place { axes, dim, major }, method)
     }
 
-    /// The gathered value, of what became of all portions.
+    /// The gathered value, assembled from all portions.
     fn joined(&self, builder: &mut Builder<'_>, shard: &[u64], portions: &[Portion<'_>]) -> OpId {
         let mut extents = shard.to_vec();
         for stage in &self.stages {
@@ -239,13 +238,13 @@ impl Multiport {
         view
     }
 
-    /// How many shards are gathered along a dim.
+    /// The number of shards gathered along a dim.
     fn count(&self, builder: &Builder<'_>, dim: usize) -> u64 {
         let stages = self.stages.iter().filter(|stage| stage.dim == dim);
         stages.map(|stage| stage.axes.group_size(builder.mesh())).product()
     }
 
-    /// The extents of the shards that a scatter leaves.
+    /// The extents of the shards after a scatter.
     fn shard_extents(&self, builder: &Builder<'_>, value: OpId) -> Vec<u64> {
         let mut extents = builder.extents(value).to_vec();
         for stage in &self.stages {

@@ -1,14 +1,14 @@
-//! Trees over nodes of devices on a switch, from the first device of the first node.
+//! Broadcast trees over nodes of devices on a switch, from the first device of the first node.
 //!
-//! For each device of a node one tree: from the root to that device, along a tree over the nodes through the devices in
-//! its place, and from these to all others of their nodes. Each port between nodes has the same to carry.
+//! One tree per device of a node: from the root to that device, along a tree over the nodes through the devices in its
+//! position, and from these to all others of their nodes. Each port between nodes has the same load.
 //!
-//! The tree of the root itself would have it send the same to all of its node. There it sends to one other device, which
-//! goes on from it; as that device has a tree of its own, several take turns.
+//! The tree of the root itself would make it send to all devices of its node. It sends to one other device instead, which
+//! forwards; as that device has a tree of its own, several take turns.
 
 use super::spanning::Parents;
 
-/// Trees with weights, for each tree over nodes and each of so many devices of a node; devices are numbered row-major.
+/// Weighted trees, for each tree over nodes and each of this many devices of a node; devices are numbered row-major.
 pub(super) fn trees(outer: &[Parents], devices: usize) -> Vec<(Parents, u64)> {
     let helpers = devices.saturating_sub(2).div_ceil(2).max(1);
     let mut trees = Vec::new();
@@ -21,7 +21,7 @@ pub(super) fn trees(outer: &[Parents], devices: usize) -> Vec<(Parents, u64)> {
     trees
 }
 
-/// The tree through the devices in one place of each node; in the first node `first` has it from the root, and the
+/// The tree through the devices in one position of each node; in the first node `first` receives from the root, and the
 /// others from `first`.
 fn tree(nodes: &[Option<usize>], devices: usize, place: usize, first: usize) -> Parents {
     let parent = |(node, before): (usize, &Option<usize>), at: usize| match before {
@@ -40,8 +40,8 @@ mod tests {
     use super::*;
     use std::collections::BTreeMap;
 
-    /// Any tree reaches everybody, no port of a device in a node sends or takes in more than the whole value, and each
-    /// port between nodes its part and no more.
+    /// Every tree reaches all devices, no port of a device in a node carries more than the whole value, and each port between
+    /// nodes carries exactly its part.
     #[test]
     fn no_port_carries_more_than_the_value() {
         for (nodes, devices) in (2..=5).flat_map(|nodes| (2..=9).map(move |devices| (nodes, devices))) {

@@ -1,34 +1,34 @@
-//! Sums of whole values that every device adds up for itself.
+//! Sums of whole values that every device computes itself.
 //!
-//! Each device gets the terms in another order, and a sum of floats depends on it: copies of the result may differ in
-//! their last bits. Where they must not, terms are added by rank, the same order on every device.
+//! Devices receive the terms in different orders, and a sum of floats depends on the order: copies of the result may
+//! differ in their last bits. Where they must be identical, terms are added by rank on every device.
 
 use super::super::{Builder, CoordMap, Cut, OpId, Region};
 use super::place::length;
 use crate::mesh::Axes;
 use crate::operator::Operator;
 
-/// A value that a device got from the one so many ranks further up.
+/// A value received from the device this many ranks further up.
 pub(super) struct Term {
     pub(super) value: OpId,
-    /// Ranks.
+    /// Rank distance.
     pub(super) from: i64,
-    /// Whether ranks wrap; without, devices near an end have none.
+    /// Whether ranks wrap; without, devices near an end receive nothing.
     pub(super) wrap: bool,
 }
 
 impl Term {
-    /// From which rank the device of a rank has it.
+    /// The source rank of each rank.
     fn source(&self, at: i64, n: i64) -> Option<i64> {
         let from = at + self.from;
         if self.wrap { Some(from.rem_euclid(n)) } else { Some(from).filter(|from| (0..n).contains(from)) }
     }
 }
 
-/// More terms are better combined along a tree: their order takes as many places as there are terms, for each of them.
+/// Limit on ordered terms; more are combined along a tree, as ordering takes n positions for each of n terms.
 pub(super) const MOST_TERMS: u64 = 64;
 
-/// Combines one term from each device of a group; in the order of their ranks where it is asked for.
+/// Combines one term from each device of a group, in rank order if requested.
 pub(super) fn combine(builder: &mut Builder<'_>, axes: Axes, terms: &[Term], operator: Operator) -> OpId {
     let values: Vec<OpId> = terms.iter().map(|term| term.value).collect();
     // Two terms give the same in both orders.

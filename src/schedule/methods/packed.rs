@@ -1,11 +1,11 @@
-//! Collectives along packed trees, for networks that are no product of rings and lines.
+//! Collectives along packed trees, for networks that are not products of rings and lines.
 //!
-//! A shard, or the whole value of a sum, is cut into chunks, and each chunk into a range for each of its trees, by their
-//! weights. All trees flow side by side.
+//! A shard, or the whole value of a sum, is split into chunks, and each chunk into a range per tree, by weight. All trees
+//! run concurrently.
 
 use super::super::{Builder, CoordMap, Cut, OpId, Region};
 use super::Method;
-use super::waves::{Course, Tree, Wave, Window, flow};
+use super::pipelined::{Course, PipelinedTree, Tree, Window, flow};
 use crate::mesh::{Axes, AxisId};
 use crate::operator::Operator;
 use crate::packing::Branching;
@@ -16,17 +16,17 @@ use std::collections::BTreeMap;
 pub struct Packed {
     /// The axes that span the nodes of the trees: nodes are numbered by rank, major first.
     pub axes: Axes,
-    /// The axes on each dim of the array over which the collective goes; some of those above. The sources of a gather
-    /// and the roots of a scatter are numbered by rank in all of them, dim after dim.
+    /// The axes of the collective on each dim of the array; a subset of the above. The sources of a gather and the roots of a
+    /// scatter are numbered by rank in all of them, dim after dim.
     pub dims: Vec<Axes>,
-    /// The trees. Those of a scatter lead from where its blocks belong, against the way that they go.
+    /// The trees. Those of a scatter are rooted at the destination of its blocks and used in reverse.
     pub trees: Vec<Branching>,
-    /// How many chunks there are, if the longest dim of what flows divides by it.
+    /// Number of chunks, if the longest dim divides by it.
     pub chunks: u64,
 }
 
 impl Packed {
-    /// The shards of the group, each axis concatenated along its dim: `[.., e, ..] -> [.., n·e, ..]`.
+    /// Gathers the shards of the group, each axis concatenated along its dim: `[.., e, ..] -> [.., n·e, ..]`.
     pub fn all_gather(&self, builder: &mut Builder<'_>, shard: OpId) -> OpId {
         let extents = builder.extents(shard).to_vec();
         let ranks = self.ranks(builder, shard);
@@ -37,7 +37,7 @@ impl Packed {
         })
     }
 
-    /// Each device gets its block of the combination: `[.., n·e, ..] -> [.., e, ..]`.
+    /// Reduces and scatters: `[.., n·e, ..] -> [.., e, ..]`.
     ///
     /// Every extent must divide by the lengths of the axes on its dim.
     pub fn reduce_scatter(&self, builder: &mut Builder<'_>, value: OpId, operator: Operator) -> OpId {
@@ -49,7 +49,7 @@ impl Packed {
         })
     }
 
-    /// Every device of the group gets the combination.
+    /// All-reduces over the group.
     pub fn all_reduce(&self, builder: &mut Builder<'_>, value: OpId, operator: Operator) -> OpId {
         let extents = builder.extents(value).to_vec();
         let window = |_, range| {
@@ -59,7 +59,7 @@ impl Packed {
         self.flow(builder, Course::RiseAndFall(operator), value, extents.clone(), window)
     }
 
-    /// All trees side by side; `windows` says for the source of a tree and its range where it reads and writes.
+    /// Runs all trees; `windows` gives, for a tree's source and range, where it reads and writes.
     fn flow(
         &self,
         builder: &mut Builder<'_>,
@@ -74,7 +74,7 @@ impl Packed {
         let mut total: BTreeMap<usize, u64> = BTreeMap::new();
         self.trees.iter().for_each(|tree| *total.entry(tree.source).or_default() += tree.weight);
         let mut before: BTreeMap<usize, u64> = BTreeMap::new();
-        let mut waves = Vec::new();
+        let mut pipelines = Vec::new();
         let mut view = Vec::new();
         for (tree, branching) in trees.iter().zip(&self.trees) {
             let start = before.entry(branching.source).or_default();
@@ -92,20 +92,20 @@ impl Packed {
             view = to.view;
             if range.0 < range.1 {
                 let (from, to) = windows(branching.source as u64, range);
-                waves.push(Wave::new((tree, &axes), course, value, from, to));
+                pipelines.push(PipelinedTree::new((tree, &axes), course, value, from, to));
             }
         }
-        let pieces: Vec<(OpId, Region)> = flow(builder, waves).into_iter().flatten().collect();
+        let pieces: Vec<(OpId, Region)> = flow(builder, pipelines).into_iter().flatten().collect();
         builder.assemble(result, view, pieces)
     }
 
-    /// How many shards are gathered along each dim of a value.
+    /// The number of shards gathered along each dim of a value.
     fn ranks(&self, builder: &Builder<'_>, value: OpId) -> Vec<u64> {
         let on = |dim: usize| self.dims.get(dim).map_or(1, |axes| axes.group_size(builder.mesh()));
         (0..builder.extents(value).len()).map(on).collect()
     }
 
-    /// A range of each chunk of a block, or of the shard of that number in a gathered block.
+    /// A range of each chunk of a block, or of one shard in a gathered block.
     fn window(&self, shard: &[u64], slot: Option<(u64, &[u64])>, (start, end): (u64, u64)) -> Window {
         let longest = shard.iter().enumerate().rev().max_by_key(|(_, extent)| **extent).map_or(0, |(dim, _)| dim);
         let chunks = if shard[longest].is_multiple_of(self.chunks) { self.chunks } else { 1 };

@@ -1,19 +1,18 @@
-//! Where the shards of a run lie in a block, and parts of shards.
+//! Positions of the shards of a run in a block, and parts of shards.
 
 use super::super::builder::split;
 use super::super::{Builder, CoordMap, Cut, OpId, Region};
 use crate::mesh::Axes;
 use std::ops::Range;
 
-/// How many devices lie along the axes, as ranks are counted in maps.
+/// The number of devices along the axes, as maps count ranks.
 pub(super) fn length(builder: &Builder<'_>, axes: Axes) -> i64 {
     i64::try_from(axes.group_size(builder.mesh())).expect("fewer than 2^20 devices")
 }
 
-/// The slots of a run: where its shards stand in a gathered block.
+/// The slots of a run: the positions of its shards in a gathered block.
 ///
-/// Behind `major` blocks of runs that are more major on the dim and gathered already: `[major, rest]` becomes
-/// `[major, n, rest]`.
+/// With `major` blocks of more major runs on the dim already gathered, `[major, rest]` becomes `[major, n, rest]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) axes: Axes,
@@ -42,7 +41,7 @@ impl Place {
         split(&self.shard_view(extents), self.slot_dim(), n)
     }
 
-    /// One slot of a gathered block, and a part of what is there; the part counts the dims of the shard's view.
+    /// One slot of a gathered block, or a part of it; the part is in dims of the shard's view.
     pub(super) fn region(&self, shard: &[u64], slot: CoordMap, part: Option<&Part>) -> Region {
         region(self.shard_view(shard).len(), self.slot_dim(), slot, part)
     }
@@ -71,7 +70,7 @@ pub(super) struct Part {
     pub(super) range: Range<u64>,
 }
 
-/// The two halves of a block along its longest dim, the first the smaller one; `None` of a single element.
+/// The two halves of a block along its longest dim, the smaller first; `None` of a single element.
 pub(super) fn halves(extents: &[u64]) -> Option<[Part; 2]> {
     // Of equal dims the first: there the halves lie together in memory.
     let (dim, extent) = extents.iter().copied().enumerate().rev().max_by_key(|(_, extent)| *extent)?;
@@ -79,7 +78,7 @@ pub(super) fn halves(extents: &[u64]) -> Option<[Part; 2]> {
     (extent > 1).then(|| [part(0..extent / 2), part(extent / 2..extent)])
 }
 
-/// One slot of a dim that is cut in slots, and a part of what is there; the part counts the dims of the shard.
+/// One slot of a dim split into slots, or a part of it; the part is in dims of the shard.
 pub(super) fn region(rank: usize, dim: usize, slot: CoordMap, part: Option<&Part>) -> Region {
     let mut region = vec![Cut::Whole; rank + 1];
     region[dim] = Cut::At(slot);
@@ -90,7 +89,7 @@ pub(super) fn region(rank: usize, dim: usize, slot: CoordMap, part: Option<&Part
     region
 }
 
-/// A part of a block as a region of it.
+/// A part of a block as a region.
 pub(super) fn range_region(rank: usize, part: &Part) -> Region {
     let mut region = vec![Cut::Whole; rank];
     region[part.dim] = Cut::Range { start: part.range.start, end: part.range.end };

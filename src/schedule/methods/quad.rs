@@ -1,7 +1,7 @@
-//! Gathers and reductions over a torus of two axes by four rings: two cycles that share no link, each both ways.
+//! Gathers and reductions over a torus of two axes by four rings: two edge-disjoint Hamiltonian cycles in both directions.
 //!
-//! A quarter of each shard goes round each ring, so that every link of the torus carries the same. With N devices that
-//! is N - 1 hops, where axis after axis takes only half a ring each; but no stage waits for another one.
+//! A quarter of each shard goes round each ring, so every link of the torus has the same load. N devices take N - 1 hops,
+//! where axis after axis takes half a ring each; but no stage waits for another one.
 
 use super::super::{Builder, CoordMap, Cut, OpId, Region, Route, Sources};
 use super::Method;
@@ -11,36 +11,36 @@ use crate::mesh::{Axes, AxisId, Mesh};
 use crate::operator::Operator;
 use std::ops::Range;
 
-/// A collective around the rings through all devices of two axes.
+/// A collective around the Hamiltonian rings of two axes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Quad {
-    /// Both axes; ranks are numbered by them, major first.
+    /// Both axes, major first, in rank order.
     axes: Vec<AxisId>,
-    /// Some of them on each dim.
+    /// The axes on each dim.
     dims: Vec<Axes>,
     /// The devices in the order of each cycle.
     cycles: [Vec<u32>; 2],
 }
 
-/// A quarter of each shard on its way round.
+/// A quarter of each shard.
 struct Stream<'a> {
     cycle: &'a [u32],
-    /// The place of each device in the cycle.
+    /// The position of each device in the cycle.
     places: Vec<usize>,
-    /// Whether it goes against the order of the cycle.
+    /// Whether it travels against the order of the cycle.
     back: bool,
     dim: usize,
     range: Range<u64>,
 }
 
 impl Quad {
-    /// More devices have longer tables than are worth it.
+    /// Limit on devices; the tables grow too long above it.
     pub const MOST_DEVICES: u32 = 256;
 
-    /// Over two rings, each whole: its run and its length. `dims` has the axes of both on the dims of the array, in the
-    /// same order.
+    /// Creates the collective over two whole rings: each run and its length. `dims` has the axes of both on the dims of the
+    /// array, in the same order.
     ///
-    /// `None` where no two cycles are known, or there are too many devices.
+    /// `None` without two such cycles, or with too many devices.
     pub fn new(mesh: &Mesh, rings: [Axes; 2], dims: Vec<Axes>) -> Option<Quad> {
         let [first, second] = rings.map(|ring| u32::try_from(ring.group_size(mesh)));
         let lengths = [first.ok()?, second.ok()?];
@@ -49,14 +49,14 @@ impl Quad {
         Some(Quad { axes, dims, cycles: cycles(lengths)? })
     }
 
-    /// The same where axes have other numbers.
+    /// The collective with renumbered axes.
     pub fn renumbered(&self, axis: &dyn Fn(AxisId) -> AxisId) -> Quad {
         let axes = self.axes.iter().map(|id| axis(*id)).collect();
         let dims = self.dims.iter().map(|on| on.iter().map(axis).collect()).collect();
         Quad { axes, dims, cycles: self.cycles.clone() }
     }
 
-    /// The shards of the group, each axis concatenated along its dim: `[.., e, ..] -> [.., n·e, ..]`.
+    /// Gathers the shards of the group, each axis concatenated along its dim: `[.., e, ..] -> [.., n·e, ..]`.
     pub fn all_gather(&self, builder: &mut Builder<'_>, shard: OpId) -> OpId {
         let builder = &mut builder.by(Method::QuadDirectionalRing.name());
         let extents = builder.extents(shard).to_vec();
@@ -78,8 +78,8 @@ impl Quad {
         builder.assemble(gathered, view(&extents, &ranks), pieces)
     }
 
-    /// Each device gets its block of the combination: `[.., n·e, ..] -> [.., e, ..]`. Partial sums start behind their
-    /// owner and take up a contribution at each device.
+    /// Reduces and scatters: `[.., n·e, ..] -> [.., e, ..]`. Partial sums start after their owner and add a contribution at
+    /// each device.
     ///
     /// Every extent must divide by the lengths of the axes on its dim.
     pub fn reduce_scatter(&self, builder: &mut Builder<'_>, value: OpId, operator: Operator) -> OpId {
@@ -106,7 +106,7 @@ impl Quad {
         builder.assemble(extents.clone(), extents.clone(), pieces)
     }
 
-    /// Every device of the group gets the combination: scattered, and gathered by the same way.
+    /// All-reduces: scatters, and gathers along the same paths.
     ///
     /// Every extent must divide by the lengths of the axes on its dim.
     pub fn all_reduce(&self, builder: &mut Builder<'_>, value: OpId, operator: Operator) -> OpId {
@@ -118,7 +118,7 @@ impl Quad {
         self.cycles[0].len()
     }
 
-    /// Quarters of the longest dim; of fewer than four elements some are empty and stay away.
+    /// Quarters of the longest dim; with fewer than four elements, empty ones are dropped.
     fn streams(&self, shard: &[u64]) -> Vec<Stream<'_>> {
         let longest = shard.iter().copied().enumerate().rev().max_by_key(|(_, extent)| *extent);
         let (dim, extent) = longest.unwrap_or((0, 1));
@@ -137,13 +137,13 @@ impl Quad {
         streams
     }
 
-    /// One hop on.
+    /// Sends over one hop.
     fn forward(&self, builder: &mut Builder<'_>, stream: &Stream<'_>, value: OpId) -> OpId {
         let entries = stream.before(1).into_iter().map(Some).collect();
         builder.shuffle(value, Sources::Table { axes: self.axes.clone(), entries }, Route::Shortest)
     }
 
-    /// The quarter in the block of one device, which another device each has: `of[rank]`.
+    /// The quarter in another device's block, for each device: `of[rank]`.
     fn slot(&self, ranks: &[u64], stream: &Stream<'_>, of: Vec<u32>) -> Region {
         let mut region = Vec::new();
         for (dim, n) in ranks.iter().enumerate() {
@@ -160,7 +160,7 @@ impl Quad {
         region
     }
 
-    /// How many shards are gathered along each dim.
+    /// The number of shards gathered along each dim.
     fn ranks(&self, mesh: &Mesh, dims: usize) -> Vec<u64> {
         (0..dims).map(|dim| self.dims.get(dim).map_or(1, |axes| axes.group_size(mesh))).collect()
     }
@@ -171,12 +171,12 @@ impl Stream<'_> {
         Part { dim: self.dim, range: self.range.clone() }
     }
 
-    /// For each device the one from which it takes so many hops.
+    /// The source of each device at this many hops.
     fn before(&self, hops: usize) -> Vec<u32> {
         self.away(hops, !self.back)
     }
 
-    /// For each device the one to which it takes so many hops.
+    /// The destination of each device at this many hops.
     fn after(&self, hops: usize) -> Vec<u32> {
         self.away(hops, self.back)
     }

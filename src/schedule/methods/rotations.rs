@@ -1,5 +1,5 @@
-//! Shifts by 1, 2, .., n-1, each straight from source to destination: Furiosa's algorithms, and the one hop of a
-//! switch.
+//! Rotations: shifts by 1, 2, .., n-1, each directly from source to destination. Furiosa's algorithms, and direct
+//! exchange on a switch.
 //!
 //! Vectors are in gather form: in step k the device of rank d receives from the one of rank (d + k) mod n.
 
@@ -9,7 +9,7 @@ use super::place::{Place, length};
 use crate::mesh::Axes;
 use crate::operator::Operator;
 
-/// What the device k further up holds; k = 0 moves nothing.
+/// The value of the device k further up; k = 0 moves nothing.
 pub(super) fn shift(builder: &mut Builder<'_>, axes: Axes, value: OpId, k: i64) -> OpId {
     if k == 0 {
         return value;

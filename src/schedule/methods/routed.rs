@@ -1,12 +1,13 @@
-//! Any sharding to any other: each piece goes from a device that has it to all that want it, along a tree of its own.
+//! Routed moves between any two shardings: each piece goes from a device that has it to all that need it, along its own
+//! tree.
 //!
-//! Both shardings cut the array, and the *cells* are what both cuts together leave: each lies in one block before the
-//! move and in one after it ([`Cells`]). Cells are cut in chunks, chunks go from neighbour to neighbour, and what sets out at the same
-//! time in the same direction is one message of each device. Which ways the chunks go is not decided here.
+//! Both shardings split the array, and the *cells* are the common refinement: each lies in one block before the move and
+//! in one after it ([`Cells`]). Cells are split into chunks, chunks go from neighbour to neighbour, and hops that start at
+//! the same time in the same direction form one message per device. Routes are chosen elsewhere.
 
 use super::super::{Builder, CoordMap, Cut, OpId, Region, Route, Sources};
 use super::Method;
-use super::waves::either;
+use super::pipelined::either;
 use crate::cells::{Blocks, Cells};
 use crate::mesh::{Axes, AxisId};
 use crate::routing::{Network, Round};
@@ -20,11 +21,11 @@ pub struct Routed {
     pub axes: Axes,
     /// The axes of the group on each dim before the move.
     pub before: Vec<Axes>,
-    /// The same after it.
+    /// The axes of the group on each dim after the move.
     pub after: Vec<Axes>,
-    /// Into how many chunks each cell is cut, if its longest dim divides by that.
+    /// Number of chunks per cell, if its longest dim divides by it.
     pub chunks: u64,
-    /// The devices by rank, and what is between them.
+    /// The devices by rank, and the links between them.
     pub network: Arc<Network>,
     /// The hops of all chunks: chunk `c` of cell `n` has the number `chunks * n + c`.
     pub rounds: Arc<Vec<Round>>,
@@ -42,10 +43,10 @@ impl Routed {
     }
 }
 
-/// A chunk, by its number.
+/// A chunk, by number.
 type Chunk = usize;
 
-/// The chunks on their way.
+/// The chunks in flight.
 struct Flight<'f, 'b> {
     routed: &'f Routed,
     cells: Cells,
@@ -54,11 +55,11 @@ struct Flight<'f, 'b> {
     axes: Vec<AxisId>,
     /// Extents of a cell.
     cell: Vec<u64>,
-    /// The dim that is cut into chunks.
+    /// The dim that is split into chunks.
     cut: usize,
-    /// For each device, in which value it has the chunks that it got.
+    /// For each device, the value that holds each received chunk.
     got: Vec<BTreeMap<Chunk, usize>>,
-    /// What arrived, and which chunk each device has there.
+    /// Received values, with the chunk of each device.
     arrived: Vec<(OpId, Vec<Option<Chunk>>)>,
 }
 
@@ -72,7 +73,7 @@ impl<'f, 'b> Flight<'f, 'b> {
         Flight { routed, cells, builder, block, axes, cell, cut, got, arrived: Vec::new() }
     }
 
-    /// A view of blocks of cells: along each dim the cell, its chunk where that is cut, and the rest.
+    /// A view of blocks of cells: along each dim the cell, its chunk where split, and the rest.
     fn view(&self, blocks: &Blocks) -> Vec<u64> {
         let mut view = Vec::new();
         for (dim, (count, extent)) in blocks.cells.iter().zip(&self.cell).enumerate() {
@@ -106,7 +107,7 @@ impl<'f, 'b> Flight<'f, 'b> {
         region
     }
 
-    /// All hops that set out together.
+    /// Sends all hops that start together.
     fn fly(&mut self, round: &Round) {
         let network = &self.routed.network;
         let devices = network.devices();
@@ -145,7 +146,7 @@ impl<'f, 'b> Flight<'f, 'b> {
         self.arrived.push((value, arriving));
     }
 
-    /// The block after the move: what came, and what was there.
+    /// The block after the move: received and local pieces.
     fn land(self) -> OpId {
         let after = &self.cells.after;
         let mut pieces: Vec<(OpId, Region)> = Vec::new();
@@ -184,7 +185,7 @@ impl<'f, 'b> Flight<'f, 'b> {
     }
 }
 
-/// The dim of a cell that is cut into chunks, the last of equals.
+/// The dim of a cell that is split into chunks, the last of equals.
 pub(crate) fn longest(cell: &[u64]) -> usize {
     cell.iter().enumerate().max_by_key(|(_, extent)| **extent).map_or(0, |(dim, _)| dim)
 }

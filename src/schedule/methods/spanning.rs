@@ -1,15 +1,14 @@
-//! Spanning trees from the first device of a group, no two of which use the same link the same way.
+//! Edge-disjoint spanning trees from the first device of a group.
 //!
-//! Rings of more than two devices give two trees each. The tree of axis i goes along i first, then along the next axes
-//! in turn, upwards; where it has not left the first place of axis i it comes around that ring from its end. So each
-//! device is entered along another axis by each tree. The same downwards gives the other trees.
+//! Each ring of more than two devices gives two trees. The tree of axis i goes along i first, then along the next axes in
+//! turn, upwards; where it has not left the first position of axis i it comes around that ring from its end. Each tree
+//! thus enters a device along another axis. The same downwards gives the other trees.
 //!
-//! A line adds one tree. It goes along the line first and then spreads in each layer, along links that the others leave
-//! free: a device that some other tree has entered from the layer before does not need that tree's link within.
-
+//! A line adds one tree. It goes along the line first and then spreads in each layer, along links that the other trees
+//! leave free: a device that some other tree has entered from the previous layer does not need that tree's link within.
 use itertools::Itertools;
 
-/// One axis: how many devices, and whether it closes.
+/// One axis: its length, and whether it wraps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Side {
     /// At least 2.
@@ -18,7 +17,7 @@ pub(super) struct Side {
     pub(super) ring: bool,
 }
 
-/// From whom each device has what comes down a tree; the root has nobody.
+/// The parent of each device in a tree; `None` at the root.
 pub(super) type Parents = Vec<Option<usize>>;
 
 /// As many trees as the first device has links, over a mesh of these sides; devices are numbered row-major.
@@ -44,14 +43,14 @@ pub(super) fn trees(sides: &[Side]) -> Vec<Parents> {
     trees.into_iter().map(renamed).collect()
 }
 
-/// The sides as they are built, major first.
+/// The sides in construction order, major first.
 fn built_order(sides: &[Side]) -> Vec<usize> {
     let (rings, lines): (Vec<usize>, Vec<usize>) =
         (0..sides.len()).partition(|side| sides[*side].ring && sides[*side].size > 2);
     lines.into_iter().rev().chain(rings).collect()
 }
 
-/// The number of a device by its own sides, from that by the sides as they are built.
+/// The number of a device by its own sides, from that in construction order.
 fn place_of(at: usize, sides: &[Side], built: &[usize]) -> usize {
     let mut coordinates = vec![0; sides.len()];
     let mut rest = at;
@@ -117,7 +116,7 @@ fn with_line(trees: &[Parents], layer: usize, length: usize) -> Vec<Parents> {
     grown.chain([all().map(|(place, height)| new(place, height)).collect()]).collect()
 }
 
-/// For each device but the root, the tree whose link a broad search from the root comes by: these links are a tree.
+/// For each device but the root, the tree of its link in a breadth-first search from the root: these links form a tree.
 fn entered_by(trees: &[Parents], layer: usize) -> Vec<Option<usize>> {
     let mut entered = vec![None; layer];
     // Of each tree the children of each place, in order.
@@ -146,7 +145,7 @@ fn children(parents: &Parents) -> Vec<Vec<usize>> {
     children
 }
 
-/// For each tree another neighbour of the root, from whom the root of a later layer has it.
+/// For each tree a distinct neighbour of the root, the parent of a later layer's root.
 fn into_root(trees: &[Parents], layer: usize) -> Vec<usize> {
     // Links go both ways: who is a child of the root in some tree can send to it.
     let child = |parents: &Parents| (0..layer).find(|place| parents[*place] == Some(0)).unwrap_or(0);
@@ -176,8 +175,8 @@ mod tests {
         found
     }
 
-    /// Every mesh of up to four sides and 120 devices: the trees span it, use links that are there, none twice, and are
-    /// as many as the root has links.
+    /// Every mesh of up to four sides and 120 devices: the trees span it, use existing links at most once, and are as many as
+    /// the root has links.
     #[test]
     fn trees_share_no_link() {
         let sides: Vec<Side> =

@@ -1,4 +1,4 @@
-//! A value down trees: parts of it by different ones, each in chunks that follow each other.
+//! Broadcasts down several trees, each with a part of the value in pipelined chunks.
 
 use super::super::builder::split;
 use super::super::{Builder, CoordMap, Cut, OpId, Route, Sources};
@@ -18,9 +18,9 @@ pub(super) fn merged(builder: &mut Builder<'_>, blocks: &[OpId]) -> OpId {
     builder.assemble(extents.clone(), extents, blocks.iter().map(|block| (*block, place.clone())).collect())
 }
 
-/// Down trees, each with a part of the value by its weight.
+/// Broadcasts down trees, each with a part of the value by its weight.
 ///
-/// `node` is how many devices next to each other are on one switch, 1 where there is none.
+/// `node` is the number of consecutive devices on one switch, 1 without a switch.
 pub(super) fn spread(
     builder: &mut Builder<'_>,
     axes: Axes,
@@ -32,24 +32,24 @@ pub(super) fn spread(
     let extents = builder.extents(value).to_vec();
     let weights: Vec<u64> = trees.iter().map(|(_, weight)| *weight).collect();
     let cut = Cuts::new(&extents, &weights, chunks);
-    let mut waves: Vec<Wave> = Vec::new();
+    let mut pipelines: Vec<PipelinedTree> = Vec::new();
     for ((tree, _), part) in trees.iter().zip(&cut.parts) {
         let value = match part {
             Some(part) => builder.slice_range(value, part.dim, part.range.clone()),
             None => value,
         };
-        waves.push(Wave::new((axes, tree, node), value, cut.dim, cut.chunks));
+        pipelines.push(PipelinedTree::new((axes, tree, node), value, cut.dim, cut.chunks));
     }
-    for step in 0..waves.iter().map(Wave::steps).max().unwrap_or(0) {
-        waves.iter_mut().for_each(|wave| wave.receive(builder, step));
+    for step in 0..pipelines.iter().map(PipelinedTree::steps).max().unwrap_or(0) {
+        pipelines.iter_mut().for_each(|pipeline| pipeline.receive(builder, step));
         // In one round the devices of a node send to different ones: no port has to wait for another.
         for round in 0..node {
-            waves.iter_mut().for_each(|wave| wave.send(builder, step, round));
+            pipelines.iter_mut().for_each(|pipeline| pipeline.send(builder, step, round));
         }
     }
     let mut pieces = Vec::new();
-    for (wave, part) in waves.into_iter().zip(&cut.parts) {
-        let whole = wave.finish(builder);
+    for (pipeline, part) in pipelines.into_iter().zip(&cut.parts) {
+        let whole = pipeline.finish(builder);
         match part {
             Some(part) => pieces.push((whole, range_region(extents.len(), part))),
             None => return whole,
@@ -58,7 +58,7 @@ pub(super) fn spread(
     builder.assemble(extents.clone(), extents, pieces)
 }
 
-/// How a value is cut: in parts for the trees, and each of these in chunks along a dim.
+/// The split of a value: into parts for the trees, and each part into chunks along a dim.
 struct Cuts {
     parts: Vec<Option<Part>>,
     dim: usize,
@@ -66,8 +66,7 @@ struct Cuts {
 }
 
 impl Cuts {
-    /// Parts by their weights, as nearly as chunks allow; one part where the value is too small, one chunk where no dim
-    /// divides.
+    /// Parts by weight, rounded to chunks; one part if the value is too small, one chunk if no dim divides.
     fn new(extents: &[u64], weights: &[u64], chunks: u64) -> Cuts {
         let total: u64 = weights.iter().sum();
         let divides = |chunks: u64| {
@@ -98,36 +97,36 @@ impl Cuts {
     }
 }
 
-/// A value on its way down a tree.
-struct Wave {
+/// A value travelling down a tree.
+struct PipelinedTree {
     axes: Vec<AxisId>,
     value: OpId,
     dim: usize,
     chunks: u64,
-    /// How far each device is from the root.
+    /// The distance of each device from the root.
     depths: Vec<u64>,
-    /// From whom each device receives, and in which round of a step.
+    /// The source of each device, and its round within a step.
     down: Vec<(usize, Sources)>,
-    /// What each device has of each step.
+    /// The chunks of each device by step.
     here: Vec<OpId>,
-    /// What is on its way to the next step.
+    /// Data for the next step.
     fallen: Vec<OpId>,
 }
 
-impl Wave {
-    fn new((axes, parents, node): (Axes, &Parents, usize), value: OpId, dim: usize, chunks: u64) -> Wave {
+impl PipelinedTree {
+    fn new((axes, parents, node): (Axes, &Parents, usize), value: OpId, dim: usize, chunks: u64) -> PipelinedTree {
         let axes: Vec<AxisId> = axes.iter().collect();
         let depth = |at: usize| (1..).zip(std::iter::successors(parents[at], |up| parents[*up])).last();
         let depths = (0..parents.len()).map(|at| depth(at).map_or(0, |(depth, _)| depth)).collect();
         let (here, fallen) = (Vec::new(), Vec::new());
-        Wave { down: down(&axes, parents, node), axes, value, dim, chunks, depths, here, fallen }
+        PipelinedTree { down: down(&axes, parents, node), axes, value, dim, chunks, depths, here, fallen }
     }
 
     fn steps(&self) -> u64 {
         self.chunks + self.depths.iter().max().unwrap_or(&0)
     }
 
-    /// Gets what has come down, at the root the next chunk.
+    /// Receives the data for a step; at the root, the next chunk.
     fn receive(&mut self, builder: &mut Builder<'_>, step: u64) {
         if step >= self.steps() {
             return;
@@ -142,7 +141,7 @@ impl Wave {
         self.here.push(here);
     }
 
-    /// Sends it on to the children of this round.
+    /// Sends to the children of this round.
     fn send(&mut self, builder: &mut Builder<'_>, step: u64, round: usize) {
         let Some(here) = self.here.last().filter(|_| step + 1 < self.steps()) else { return };
         let sent = self.down.iter().filter(|(own, _)| *own == round);
@@ -165,9 +164,9 @@ impl Wave {
     }
 }
 
-/// From whom each device receives: of the children of one device who has most below it first.
+/// The source of each device: of one device's children, the one with the largest subtree first.
 ///
-/// A child in another place of its node than its parent has its round by how many places it is further on.
+/// A child at another position of its node than its parent has its round by the distance between positions.
 fn down(axes: &[AxisId], parents: &[Option<usize>], node: usize) -> Vec<(usize, Sources)> {
     let mut below = vec![0usize; parents.len()];
     for at in 0..parents.len() {

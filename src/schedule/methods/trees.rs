@@ -1,4 +1,4 @@
-//! Sums that flow up a tree and back down, chunk after chunk.
+//! Tree reductions: sums that flow up a tree and back down, chunk by chunk.
 //!
 //! Source of the binary trees: Sanders, Speck and Träff, "Two-Tree Algorithms for Full Bandwidth Broadcast, Reduction
 //! and Scan" (2009), as NCCL numbers them.
@@ -6,13 +6,13 @@
 use super::super::builder::split;
 use super::super::{Builder, Cut, OpId};
 use super::Method;
+use super::pipelined::{Course, PipelinedTree, Tree, Window, flow};
 use super::place::{Part, halves, range_region};
-use super::waves::{Course, Tree, Wave, Window, flow};
 use crate::mesh::{Axes, AxisId};
 use crate::method::{Family, Trees};
 use crate::operator::Operator;
 
-/// The trees of a method that has some: one for the array, or one for each half.
+/// The trees of a method: one for the array, or one for each half; `None` for other methods.
 fn trees(method: Method, n: usize) -> Vec<Tree> {
     let binary = || Tree::new((0..n).map(|at| binary_parent(at, n)).collect());
     let Family::Trees(way) = method.family() else { return Vec::new() };
@@ -28,7 +28,7 @@ fn trees(method: Method, n: usize) -> Vec<Tree> {
     }
 }
 
-/// Odd devices are leaves; a device 2^k·odd is the parent of those 2^(k-1) away.
+/// The binary tree: odd devices are leaves; a device 2^k·odd is the parent of those 2^(k-1) away.
 fn binary_parent(at: usize, n: usize) -> Option<usize> {
     if at == 0 {
         return None;
@@ -58,18 +58,24 @@ pub(super) fn all_reduce(
         _ => vec![None],
     };
     let axes: Vec<AxisId> = axes.iter().collect();
-    let (mut waves, mut windows) = (Vec::new(), Vec::new());
+    let (mut pipelines, mut windows) = (Vec::new(), Vec::new());
     for (tree, part) in trees.iter().zip(&parts) {
         let value = match part {
             Some(part) => builder.slice_range(value, part.dim, part.range.clone()),
             None => value,
         };
         let window = window(builder.extents(value), chunks);
-        waves.push(Wave::new((tree, &axes), Course::RiseAndFall(operator), value, window.clone(), window.clone()));
+        pipelines.push(PipelinedTree::new(
+            (tree, &axes),
+            Course::RiseAndFall(operator),
+            value,
+            window.clone(),
+            window.clone(),
+        ));
         windows.push((builder.extents(value).to_vec(), window.view));
     }
     let mut pieces = Vec::new();
-    for ((found, part), (of_part, view)) in flow(builder, waves).into_iter().zip(&parts).zip(windows) {
+    for ((found, part), (of_part, view)) in flow(builder, pipelines).into_iter().zip(&parts).zip(windows) {
         let whole = builder.assemble(of_part, view, found);
         match part {
             Some(part) => pieces.push((whole, range_region(extents.len(), part))),
@@ -79,7 +85,7 @@ pub(super) fn all_reduce(
     Some(builder.assemble(extents.clone(), extents, pieces))
 }
 
-/// All of a block, in so many chunks along the first dim that divides; else in one.
+/// The whole block, in this many chunks along the first dim that divides; else in one.
 fn window(extents: &[u64], chunks: u64) -> Window {
     let dim = extents.iter().position(|extent| extent.is_multiple_of(chunks));
     let (chunk, chunks) = dim.map_or((0, 1), |dim| (dim, chunks));

@@ -262,59 +262,59 @@ fn broken_documents_are_refused_with_words() {
     "size":1000000000
       schedule-mesh: the mesh is empty or too large: at most 15 axes and 1048576 devices
     "size":99999999999999999999
-      schedule-syntax: the document does not read as a schedule: invalid type: floating point `1e+20`, expected u32 at line 1 column 85
+      schedule-syntax: invalid schedule: invalid type: floating point `1e+20`, expected u32 at line 1 column 85
     "name":"X"
       schedule-word: operation %0: `Y` is not an axis of the mesh
     shardc.plan/1
-      schedule-schema: the schema is `shardc.plan/1`, not `shardc.schedule/1`
+      schedule-schema: unknown schema `shardc.plan/1`, expected `shardc.schedule/1`
     "wrap":true,"way":1
-      schedule-syntax: the document does not read as a schedule: unknown field `way`, expected one of `axes`, `by`, `wrap` at line 1 column 1002
+      schedule-syntax: invalid schedule: unknown field `way`, expected one of `axes`, `by`, `wrap` at line 1 column 1002
     "by":-9223372036854775808
-      schedule-malformed: operation %3: the sources of a shuffle are no partial permutation of the group
+      schedule-malformed: operation %3: the sources of a shuffle are not a partial permutation of the group
     "by":-2
       schedule-malformed: operation %3: 1 hops do not lead to the sources of the shuffle
     "hops":1000000000000
       schedule-malformed: operation %3: 1000000000000 hops do not lead to the sources of the shuffle
     "extents":[18446744073709551615,18446744073709551615]
-      schedule-malformed: array 0: the extents [18446744073709551615, 18446744073709551615] are too many, empty or too large
+      schedule-malformed: array 0: the extents [18446744073709551615, 18446744073709551615] are empty, too many or too large
     "extents":[0,4]
-      schedule-malformed: array 0: the extents [0, 4] are too many, empty or too large
+      schedule-malformed: array 0: the extents [0, 4] are empty, too many or too large
     "extents":[2,4]
-      schedule-malformed: operation %0: extents [2, 4] where [1, 4] follow from the operands
+      schedule-malformed: operation %0: expected extents [1, 4] from the operands, found [2, 4]
     "dtype":"int65"
       schedule-word: array 0: `int65` is not an element type
     ab,cb->cd
       schedule-word: array 1: `ab,cb->cd` is not an einsum such as `ab,bc->ac`
     aa,ab->bb
-      schedule-malformed: array 1: the indices of the einsum do not fit
+      schedule-malformed: array 1: the indices of the einsum do not match
     "operands":[7000000]
-      schedule-malformed: array 2: array 7000000 is not known here
+      schedule-malformed: array 2: unknown array 7000000
     "operands":[]
-      schedule-malformed: array 2: 0 operands where 1 are needed
+      schedule-malformed: array 2: expected 1 operands, found 0
     "range":[3,1]
-      schedule-malformed: operation %16: a region does not lie in the view [1, 4, 4]
+      schedule-malformed: operation %16: a region is outside of the view [1, 4, 4]
     "view":[1,3,4]
       schedule-malformed: operation %9: the view [1, 3, 4] does not refine the extents [1, 16]
     "modulo":0
-      schedule-malformed: operation %9: a map of coordinates has numbers too large or a table of the wrong length
+      schedule-malformed: operation %9: a coordinate map has too large numbers or a table of the wrong length
     "entries":[null,2,3]
-      schedule-malformed: operation %16: a map of coordinates has numbers too large or a table of the wrong length
+      schedule-malformed: operation %16: a coordinate map has too large numbers or a table of the wrong length
     "entries":[1,1]
-      schedule-malformed: operation %17: the sources of a shuffle are no partial permutation of the group
+      schedule-malformed: operation %17: the sources of a shuffle are not a partial permutation of the group
     "entries":[2,null]
-      schedule-malformed: operation %17: the sources of a shuffle are no partial permutation of the group
+      schedule-malformed: operation %17: the sources of a shuffle are not a partial permutation of the group
     "method":"magic"
       schedule-word: operation %17: `magic` is not a method
     "array":11
-      schedule-malformed: output 0: array 11 is not known here
+      schedule-malformed: output 0: unknown array 11
     "array":1
-      schedule-malformed: output 1: extents [4, 8] where [8, 8] follow from the operands
+      schedule-malformed: output 1: expected extents [8, 8] from the operands, found [4, 8]
     {"axes":["X","X"],"dim":0}
-      schedule-malformed: operation %10: an axis is unknown or stands twice
+      schedule-malformed: operation %10: an axis is unknown or used twice
     {"axes":["X","Y"],"dim":9}
-      schedule-malformed: operation %10: dim 9 does not exist
+      schedule-malformed: operation %10: unknown dim 9
     softmax(2)
-      schedule-malformed: operation %14: dim 2 does not exist
+      schedule-malformed: operation %14: unknown dim 2
     cast(f33)
       schedule-word: operation %13: `cast(f33)` is not a function
     "##);

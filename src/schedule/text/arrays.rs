@@ -1,4 +1,4 @@
-//! The mesh, the arrays, and how they are spread.
+//! Parsing of the mesh, arrays and shardings.
 
 use super::error::TextError;
 use super::grammar::Rule;
@@ -12,14 +12,14 @@ use crate::span::Span;
 use crate::supply::Supply;
 use pest::iterators::Pair;
 
-/// What an element type should be.
+/// Expected word: a dtype.
 pub(super) const DTYPES: &str = "an element type such as `bf16`";
-/// What an operator should be.
+/// Expected word: an operator.
 pub(super) const OPERATORS: &str = "an operator such as `sum` or `max`";
-/// What an einsum should be.
+/// Expected word: an einsum.
 pub(super) const EINSUMS: &str = "an einsum such as `ab,bc->ac`";
 
-/// `{X: 4, R: 16 ring = {Q: 4, P: 4}}`
+/// Parses `{X: 4, R: 16 ring = {Q: 4, P: 4}}`.
 pub(super) fn mesh(pair: &Pair<'_, Rule>, span: Span) -> Read<Mesh> {
     let mut axes = Vec::new();
     let mut views = Vec::new();
@@ -49,13 +49,13 @@ fn axis(part: &Part<'_>) -> Read<Axis> {
     Ok(Axis { name, size, wiring, over: over.map(|name| name.text().to_owned()) })
 }
 
-/// What an array is called, as the text form writes it.
+/// The label of an array in the text form.
 pub(super) fn label(part: &Part<'_>) -> Read<String> {
     let number = part.find(Rule::number).map(|number| number.number()).transpose()?;
     Ok(names::label(&name(part), number.unwrap_or(1)))
 }
 
-/// A name without its quotes.
+/// Removes the quotes of a name.
 fn name(part: &Part<'_>) -> String {
     let inside = part.find(Rule::quoted).and_then(|quoted| quoted.find(Rule::inside));
     let plain = || part.inner().next().map(|word| word.text().to_owned()).unwrap_or_default();
@@ -68,14 +68,14 @@ impl<'a> Reader<'a> {
         let (Some(called), Some(dtype)) = (inner.next(), inner.next()) else { return Ok(()) };
         let (name, label) = (name(&called), label(&called)?);
         if let Some(first) = self.arrays.get(&label) {
-            let help = format!("call the second one `{}`", names::label(&name, 2));
+            let help = format!("name the second one `{}`", names::label(&name, 2));
             let first = self.places.arrays[first.index()].into();
             return Err(TextError::Twice { name: label, help, first, second: called.span().into() }.into());
         }
         // The second array of a name is called so.
         let before = self.namesakes.get(&name).copied().unwrap_or_default();
         if label != names::label(&name, before + 1) {
-            let what = "what the next array of this name is called";
+            let what = "the expected label of this array";
             return Err(TextError::word(called.text(), what, called.span()).into());
         }
         let dtype = dtype.known(DTYPES, dtype.text().parse::<DType>().ok())?;
@@ -138,7 +138,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// `[I_X, J]{U_Y}` of an array that has these dims.
+    /// Parses `[I_X, J]{U_Y}` for an array with these dims.
     pub(super) fn sharding(&self, array: ArrayId, layout: &Part<'a>) -> Read<Sharding> {
         let mut dims = Vec::new();
         let mut written = Vec::new();
@@ -162,7 +162,7 @@ impl<'a> Reader<'a> {
         Ok(sharding)
     }
 
-    /// Axes of which none stands twice.
+    /// Parses distinct axes.
     fn distinct(&self, part: Option<Part<'a>>) -> Read<Axes> {
         let Some(part) = part else { return Ok(Axes::NONE) };
         let axes = self.axes(&part)?;
@@ -174,7 +174,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// `I 16`, `K 6 of 8`, `16`: name, size and size with padding.
+/// Parses `I 16`, `K 6 of 8`, `16`: name, size, and padded size.
 fn dim(part: &Part<'_>) -> Read<(String, u64, u64)> {
     let name = part.find(Rule::dim_name).map(|dim| name(&dim)).unwrap_or_default();
     let numbers = part.extents()?;

@@ -1,4 +1,4 @@
-//! What can be wrong with the text of a schedule, and its wording.
+//! Errors in the text form of a schedule.
 
 use super::grammar::Rule;
 use crate::span::Span;
@@ -6,14 +6,14 @@ use itertools::Itertools;
 use miette::{Diagnostic, SourceSpan};
 use pest::error::{Error, ErrorVariant, InputLocation};
 
-/// A mistake in the text of a schedule.
+/// An error in the text of a schedule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Diagnostic)]
 #[allow(missing_docs)] // The messages say what each field is.
 pub(super) enum TextError {
-    #[error("the text has {bytes} bytes, more than the {most} that are read")]
+    #[error("the text has {bytes} bytes; the limit is {most}")]
     #[diagnostic(code("schedule-too-large"))]
     TooLarge { bytes: usize, most: usize },
-    #[error("the statement has {bytes} bytes, more than the {most} that are read")]
+    #[error("the statement has {bytes} bytes; the limit is {most}")]
     #[diagnostic(code("schedule-too-large"))]
     TooLong {
         bytes: usize,
@@ -22,15 +22,15 @@ pub(super) enum TextError {
         at: SourceSpan,
     },
     #[error("unexpected {found}")]
-    #[diagnostic(code("schedule-syntax"), help("`shardc compile --emit schedule` shows the form"))]
+    #[diagnostic(code("schedule-syntax"), help("`shardc compile --emit schedule` prints an example"))]
     Syntax {
         found: String,
         expected: String,
         #[label(primary, "expected {expected}")]
         at: SourceSpan,
     },
-    #[error("a schedule begins with its mesh")]
-    #[diagnostic(code("schedule-syntax"), help("write `mesh {{X: 4}}` first, once"))]
+    #[error("a schedule must begin with its mesh")]
+    #[diagnostic(code("schedule-syntax"), help("write `mesh {{X: 4}}` once, as the first statement"))]
     MeshFirst {
         #[label(primary, "expected {expected}")]
         at: SourceSpan,
@@ -41,7 +41,7 @@ pub(super) enum TextError {
         crate::mesh::Mesh::MOST_AXES,
         crate::mesh::Mesh::MOST_DEVICES
     )]
-    #[diagnostic(code("schedule-mesh"), help("the parts of an axis multiply to its size"))]
+    #[diagnostic(code("schedule-mesh"), help("the product of the parts must equal the size of the axis"))]
     Mesh {
         #[label(primary, "this mesh")]
         at: SourceSpan,
@@ -51,48 +51,48 @@ pub(super) enum TextError {
     Word {
         word: String,
         what: &'static str,
-        #[label(primary, "not known here")]
+        #[label(primary, "unknown")]
         at: SourceSpan,
     },
     #[error("the number `{word}` is too large")]
     #[diagnostic(code("schedule-word"))]
     Number {
         word: String,
-        #[label(primary, "more than can be counted")]
+        #[label(primary, "too large")]
         at: SourceSpan,
     },
-    #[error("`{name}` is made twice")]
+    #[error("`{name}` is defined twice")]
     #[diagnostic(code("schedule-twice"), help("{help}"))]
     Twice {
         name: String,
         help: String,
-        #[label("first here")]
+        #[label("first defined here")]
         first: SourceSpan,
-        #[label(primary, "again here")]
+        #[label(primary, "defined again here")]
         second: SourceSpan,
     },
     #[error("the dims of `{array}` are {dims}")]
-    #[diagnostic(code("schedule-dims"), help("write all of them in their order, as the array has them"))]
+    #[diagnostic(code("schedule-dims"), help("write all dims in the order of the array"))]
     Dims {
         array: String,
         dims: String,
-        #[label(primary, "these are others")]
+        #[label(primary, "wrong dims")]
         at: SourceSpan,
     },
-    #[error("the formula is no shift of the ranks")]
+    #[error("the formula is not a shift of ranks")]
     #[diagnostic(
         code("schedule-formula"),
-        help("write `(x+1) mod 16`, without `mod` on a line; or from whom each rank receives: `(1,0,3,2)`")
+        help("write `(x+1) mod 16`, without `mod` on a line; or list the source rank of each rank: `(1,0,3,2)`")
     )]
     Formula {
-        #[label(primary, "not the rank plus a number")]
+        #[label(primary, "expected the rank plus a number")]
         at: SourceSpan,
     },
 }
 
-/// The most of a word that is shown, in characters.
+/// Longest excerpt of a word, in characters.
 const SHOWN: usize = 64;
-/// How many things an error says it expected.
+/// Most alternatives that an error lists.
 const MOST_EXPECTED: usize = 4;
 
 impl TextError {
@@ -104,7 +104,7 @@ impl TextError {
         TextError::Number { word: word.chars().take(SHOWN).collect(), at: at.into() }
     }
 
-    /// pest's error for the statement `text`, which begins at byte `start`.
+    /// Converts pest's error for the statement `text`, which begins at byte `start`.
     pub(super) fn syntax(error: &Error<Rule>, text: &str, start: usize) -> TextError {
         let at = match error.location {
             InputLocation::Pos(at) | InputLocation::Span((at, _)) => after_blanks(text, at.min(text.len())),
@@ -122,7 +122,7 @@ impl TextError {
     }
 }
 
-/// Steps over blanks and comments, which pest may have left in front of what it could not read.
+/// Skips blanks and comments.
 fn after_blanks(text: &str, mut at: usize) -> usize {
     loop {
         at += text[at..].len() - text[at..].trim_start().len();
@@ -133,7 +133,7 @@ fn after_blanks(text: &str, mut at: usize) -> usize {
     }
 }
 
-/// What a reader sees as one thing.
+/// The first word or sign of a text.
 fn token(text: &str) -> &str {
     let word = text.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(text.len());
     match text.chars().next() {
@@ -157,14 +157,14 @@ fn words(rules: &[Rule]) -> String {
     }
 }
 
-/// What stands behind the last word.
+/// The end of a statement.
 const END: &str = "the end of the statement";
-/// Operations.
+/// Expected word: an operation.
 const KIND: &str = "an operation such as `slice`, `shuffle` or `add`";
-/// Maps of coordinates.
-const MAP: &str = "a number for each device: `(3,0,1,2)`, `(x+1) mod 16`";
+/// Expected word: a coordinate map.
+const MAP: &str = "one number per device: `(3,0,1,2)`, `(x+1) mod 16`";
 
-/// The name of a rule for a reader.
+/// The name of a rule in messages.
 fn name(rule: Rule) -> &'static str {
     match rule {
         Rule::EOI => END,
@@ -216,9 +216,9 @@ fn name(rule: Rule) -> &'static str {
         Rule::sign => "`+` or `-`",
         Rule::entry => "a rank, or `-` for none",
         Rule::view | Rule::of_word => "`of`",
-        Rule::hops => "so many hops: `+1`",
+        Rule::hops => "a number of hops: `+1`",
         Rule::region | Rule::layout | Rule::extents | Rule::open_bracket => "`[`",
-        Rule::cut | Rule::whole | Rule::range => "`:`, a range `0..2` or a number for each device",
+        Rule::cut | Rule::whole | Rule::range => "`:`, a range `0..2` or one number per device",
         Rule::shard => "a dim with its axes: `I_X`",
         Rule::open_sum | Rule::operator_word => "an open sum: `{U_X}`",
         Rule::dtype => "an element type",

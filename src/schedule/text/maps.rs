@@ -1,7 +1,7 @@
-//! Numbers for each device: vectors and formulas.
+//! Parsing of maps: vectors and formulas.
 //!
-//! A short vector that is the rank plus a number, round a ring or up to the ends of a line, is read as that: what is
-//! written as a vector may have been a formula.
+//! A short vector that is the rank plus a constant, on a ring or a line, is parsed as a shift, since formulas are printed as
+//! vectors on small groups.
 
 use super::error::TextError;
 use super::grammar::Rule;
@@ -11,14 +11,14 @@ use crate::mesh::{Axes, AxisId};
 use crate::schedule::display::MOST_ENTRIES;
 use crate::schedule::{CoordMap, Cut, Region, Route, Sources};
 
-/// A vector whose entries are the rank plus a number.
+/// A vector whose entries are the rank plus a constant.
 #[derive(Clone, Copy)]
 struct Shift {
     by: i64,
     wrap: bool,
 }
 
-/// The shift that gives these entries; with `below`, what is not below the number of ranks is none.
+/// The shift with these entries; with `below`, results at or above the number of ranks mean none.
 fn shift_of(entries: &[Option<u64>], below: bool) -> Option<Shift> {
     let n = i64::try_from(entries.len()).ok()?;
     let at = |rank: usize| i64::try_from(rank).ok();
@@ -52,7 +52,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// `(3,0,1,2) over X`, `(x+1) mod 16`, `4x+y`, `-`
+    /// Parses `(3,0,1,2) over X`, `(x+1) mod 16`, `4x+y`, `-`.
     pub(super) fn map(&self, part: &Part<'a>) -> Read<CoordMap> {
         let Some(map) = part.inner().next() else { return Ok(absent()) };
         match map.rule() {
@@ -74,13 +74,13 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Whether the axes are distinct and span groups of this size.
+    /// Whether the axes are distinct and their group has this size.
     fn is_group(&self, axes: &[AxisId], size: usize) -> bool {
         let set: Axes = axes.iter().copied().collect();
         set.set().len() == axes.len() && set.group_size(self.mesh()) == size as u64
     }
 
-    /// `(x+1) mod 16`, `4x+y`
+    /// Parses `(x+1) mod 16` or `4x+y`.
     fn formula(&self, part: &Part<'a>) -> Read<CoordMap> {
         let (sum, modulo) = match part.rule() {
             Rule::modular => (part.find(Rule::sum), part.find(Rule::number)),
@@ -104,7 +104,8 @@ impl<'a> Reader<'a> {
             let signed = |number: i64| if minus { -number } else { number };
             match term.find(Rule::axis_name) {
                 Some(name) => {
-                    let axis = name.known("a coordinate: `x` along the axis X", axis_of(self.mesh(), name.text()))?;
+                    let axis =
+                        name.known("a coordinate, such as `x` along axis X", axis_of(self.mesh(), name.text()))?;
                     terms.push((axis, signed(number.unwrap_or(1))));
                 }
                 None => {
@@ -116,7 +117,7 @@ impl<'a> Reader<'a> {
         Ok(CoordMap::Affine { terms, constant, modulo: modulo.map(|number| number.number()).transpose()? })
     }
 
-    /// From whom each device receives, and on which way.
+    /// Parses the sources and the route of a shuffle.
     pub(super) fn shuffle(&self, part: &Part<'a>) -> Read<(Sources, Route)> {
         let route = match part.find(Rule::hops) {
             Some(hops) => Route::Hops(hops.number()?),
@@ -155,12 +156,12 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Nothing on any device.
+/// A map without indices.
 fn absent() -> CoordMap {
     CoordMap::Table { axes: Vec::new(), entries: vec![None] }
 }
 
-/// `(3,0,-,2)`
+/// Parses `(3,0,-,2)`.
 fn entries(part: &Part<'_>) -> Read<Vec<Option<u64>>> {
     let entry = |entry: Part<'_>| if entry.text() == "-" { Ok(None) } else { entry.number().map(Some) };
     part.all(Rule::entry).map(entry).collect()

@@ -1,10 +1,10 @@
-//! How names stand in the text form, for both directions.
+//! Names in the text form, for printing and parsing.
 
 use crate::mesh::{AxisId, Mesh};
 use crate::schedule::Array;
 use std::collections::BTreeMap;
 
-/// What each array is called: its name, quoted where it is no word; `x@2` is the second array called x.
+/// Labels of all arrays: the name, quoted if it is not a word; `x@2` is the second array named x.
 pub(in crate::schedule) fn array_names(arrays: &[Array]) -> Vec<String> {
     let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
     let label = |array| numbered(array, &mut seen);
@@ -17,7 +17,7 @@ fn numbered<'a>(name: &'a str, seen: &mut BTreeMap<&'a str, usize>) -> String {
     label(name, *count)
 }
 
-/// What the `count`th array of a name is called, from 1.
+/// Label of the `count`th array of a name, from 1.
 pub(super) fn label(name: &str, count: usize) -> String {
     let plain = name.starts_with(|letter: char| letter.is_ascii_alphabetic())
         && name.chars().all(|letter| letter.is_ascii_alphanumeric() || "_.'".contains(letter));
@@ -25,7 +25,7 @@ pub(super) fn label(name: &str, count: usize) -> String {
     if count == 1 { text } else { format!("{text}@{count}") }
 }
 
-/// The name of a dim, quoted where it is no word.
+/// The name of a dim, quoted if it is not a word.
 pub(in crate::schedule) fn dim_text(name: &str) -> String {
     let plain = !name.is_empty() && name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '\'');
     if plain { name.to_owned() } else { quoted(name) }
@@ -40,7 +40,7 @@ fn quoted(name: &str) -> String {
     format!("\"{}\"", escaped.collect::<String>())
 }
 
-/// The name that stands between quotes.
+/// The name between quotes.
 pub(super) fn unquoted(inside: &str) -> String {
     let mut name = String::with_capacity(inside.len());
     let mut letters = inside.chars();
@@ -53,20 +53,20 @@ pub(super) fn unquoted(inside: &str) -> String {
     name
 }
 
-/// The coordinate along an axis: `x` for X, the name itself for longer ones, and where there is an axis x as well.
+/// The coordinate of an axis: `x` for X; the name itself for longer names, and if an axis x exists.
 pub(in crate::schedule) fn coordinate(mesh: &Mesh, axis: AxisId) -> String {
     let name = &mesh.axis(axis).name;
     let small = name.to_lowercase();
     if name.chars().count() == 1 && mesh.axis_named(&small).is_none() { small } else { name.clone() }
 }
 
-/// The axis of which that is the coordinate.
+/// The axis of a coordinate.
 pub(super) fn axis_of(mesh: &Mesh, coordinate: &str) -> Option<AxisId> {
     let large = || (coordinate.len() == 1).then(|| mesh.axis_named(&coordinate.to_uppercase()))?;
     mesh.axis_named(coordinate).or_else(large)
 }
 
-/// The axes that stand side by side as `XY`, or one by its name.
+/// Resolves axes written as `XY`, or one by its name.
 pub(super) fn axes_of_run(mesh: &Mesh, run: &str) -> Option<Vec<AxisId>> {
     match mesh.axis_named(run) {
         Some(axis) => Some(vec![axis]),

@@ -1,4 +1,4 @@
-//! The operations.
+//! Parsing of operations.
 
 use super::arrays::{DTYPES, EINSUMS, OPERATORS};
 use super::grammar::Rule;
@@ -12,7 +12,7 @@ use crate::schedule::{Cut, OpId, OpKind, Operation, Region, words};
 use crate::span::Span;
 use pest::iterators::Pair;
 
-/// What an operation does, and to what.
+/// Parses the kind and the operands of an operation.
 type Kind = (OpKind, Vec<OpId>);
 
 impl<'a> Reader<'a> {
@@ -83,7 +83,7 @@ impl<'a> Reader<'a> {
         Ok((op, operands))
     }
 
-    /// `(0,1,2,3) dim 0 of [4, 1, 2]`, or the whole region.
+    /// Parses `(0,1,2,3) dim 0 of [4, 1, 2]`, or a whole region.
     fn slice(&self, kind: &Part<'a>, block: Vec<u64>) -> Read<OpKind> {
         let view = view(kind)?.unwrap_or(block);
         let one = kind.find(Rule::one_cut);
@@ -95,7 +95,7 @@ impl<'a> Reader<'a> {
                 let cut = one.find(Rule::coordinate_map).map(|map| self.map(&map)).transpose()?;
                 match (dim.and_then(|dim| region.get_mut(dim)), cut) {
                     (Some(slot), Some(cut)) => *slot = Cut::At(cut),
-                    _ => return place.as_ref().unwrap_or(one).known("a dim of what is sliced, from 0", None),
+                    _ => return place.as_ref().unwrap_or(one).known("a dim of the operand, from 0", None),
                 }
                 region
             }
@@ -105,7 +105,7 @@ impl<'a> Reader<'a> {
         Ok(OpKind::Slice { view, region })
     }
 
-    /// `least dim 1 from 6 on, block (0,1) over X`
+    /// Parses `least dim 1 from 6 on, block (0,1) over X`.
     fn fill(&self, kind: &Part<'a>) -> Read<OpKind> {
         let word = kind.find(Rule::filler);
         let word = word.as_ref().unwrap_or(kind);
@@ -118,7 +118,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The operands as they are written.
+/// Parses the operands.
 fn values<'a>(kind: &Part<'a>) -> impl Iterator<Item = Part<'a>> + use<'a> {
     kind.inner().flat_map(|part| match part.rule() {
         Rule::value => vec![part],

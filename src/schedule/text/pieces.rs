@@ -1,11 +1,11 @@
-//! The text cut into statements.
+//! Splitting of the text into statements.
 
 use crate::span::Span;
 
-/// The words that begin a statement; the others begin with a value that is made: `%left = `.
+/// Keywords of statements; other statements begin with a value: `%left = `.
 const WORDS: [&str; 5] = ["mesh", "array", "step", "kernel", "output"];
 
-/// The statements in order, without comments and blanks at their ends. A statement goes on until a line begins another.
+/// The statements in order, trimmed. A statement extends to the start of the next one.
 pub(super) fn pieces(source: &str) -> Vec<Span> {
     let mut pieces: Vec<Span> = Vec::new();
     let mut start = 0;

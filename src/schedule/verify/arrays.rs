@@ -1,4 +1,4 @@
-//! The dense side of a schedule.
+//! Verification of the dense computation.
 
 use super::{Flaw, MOST_DIMS, check_extents, ensure, equal_extents};
 use crate::dtype::DType;
@@ -53,7 +53,7 @@ fn operands<'a>(schedule: &'a Schedule, index: usize, ids: &[ArrayId]) -> Result
     ids.iter().map(known).collect()
 }
 
-/// Two factors that have a product, and a type in which it can be kept.
+/// Checks two factors and the dtype of their product.
 pub(super) fn check_product(dtypes: &[DType], result: DType) -> Result<(), Flaw> {
     match dtypes {
         [left, right] => {
@@ -64,7 +64,7 @@ pub(super) fn check_product(dtypes: &[DType], result: DType) -> Result<(), Flaw>
     }
 }
 
-/// One operand that can be reduced, to the type that this gives.
+/// Checks the operand of a reduction and the dtype of the result.
 pub(super) fn check_reduce(operator: Operator, dtypes: &[DType], result: DType) -> Result<(), Flaw> {
     match dtypes {
         [one] => {
@@ -75,7 +75,7 @@ pub(super) fn check_reduce(operator: Operator, dtypes: &[DType], result: DType) 
     }
 }
 
-/// The extents of an elementwise result: every index of the operands is one of its.
+/// Checks the extents of an elementwise result, which has every index of the operands.
 pub(super) fn map_extents(function: Function, einsum: &Einsum, extents: &[&[u64]]) -> Result<Vec<u64>, Flaw> {
     let (wanted, found) = (function.arity(), extents.len());
     ensure(wanted == found, Flaw::OperandCount { wanted, found })?;
@@ -101,7 +101,7 @@ pub(super) fn map_extents(function: Function, einsum: &Einsum, extents: &[&[u64]
     Ok(result)
 }
 
-/// The extents of the result of an einsum that fits its operands.
+/// Extents of the result of an einsum that matches its operands.
 pub(super) fn result_extents(einsum: &Einsum, extents: &[&[u64]]) -> Result<Vec<u64>, Flaw> {
     ensure(einsum.operands.len() == extents.len() && is_canonical(einsum), Flaw::Einsum)?;
     let extents: Vec<Vec<u64>> = extents.iter().map(|extents| extents.to_vec()).collect();
@@ -109,7 +109,7 @@ pub(super) fn result_extents(einsum: &Einsum, extents: &[&[u64]]) -> Result<Vec<
     Ok(einsum.result.iter().map(|index| lengths[usize::from(*index)]).collect())
 }
 
-/// Indices are numbered by first appearance, none stands twice in one word, and the result has no new one.
+/// Checks that indices are numbered by first appearance, distinct in each word, and known in the result.
 fn is_canonical(einsum: &Einsum) -> bool {
     let mut known = 0;
     let mut distinct = |word: &[Index]| {

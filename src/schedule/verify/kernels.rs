@@ -1,11 +1,11 @@
-//! Whether kernels are runs of local computations.
+//! Verification of kernels.
 
 use super::Flaw;
 use crate::fusion;
 use crate::schedule::Schedule;
 use std::collections::BTreeSet;
 
-/// The first kernel that is none.
+/// The first invalid kernel.
 pub(super) fn check(schedule: &Schedule) -> Result<(), (usize, Flaw)> {
     if schedule.kernels.is_empty() {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Operations, each on its own.
+//! Verification of operations.
 
 use super::arrays::{check_product, check_reduce, map_extents, result_extents};
 use super::{Flaw, check_axes, check_extents, check_map, check_region, ensure, equal_extents, local_extents, operands};
@@ -133,7 +133,7 @@ fn check_shuffle(mesh: &Mesh, sources: &Sources, route: Route) -> Result<(), Fla
     }
 }
 
-/// An entry for each of `n` ranks, below `n`, none twice.
+/// Checks for one entry per rank, each below `n` and used once.
 fn check_permutation(entries: &[Option<u32>], n: u64) -> Result<(), Flaw> {
     ensure(entries.len() as u64 == n, Flaw::Sources)?;
     let mut used = vec![false; entries.len()];

@@ -1,10 +1,10 @@
-//! First come, first served: links and engines serve what is ready first, whatever the list says of their order.
+//! First come, first served: links and engines serve whatever is ready first, regardless of list order.
 //!
-//! So machines do that know nothing of a list, and schedules of other tools have none. What is ready at the same time is
-//! served by its place in the list, then by its hop, then by its destination. What needs several things at once, such as
-//! a port out and a port in, begins when all of them are idle; until then they serve others.
+//! This models machines that do not see a global operation list, and schedules imported from other tools. Ties are
+//! broken by list position, then hop, then destination. A job that needs several resources at once, such as a port out
+//! and a port in, starts when all of them are idle; until then they serve other jobs.
 //!
-//! Every device is followed, and every block of it: the cost grows with operations times devices.
+//! Every block on every device is simulated: the cost grows with operations times devices.
 
 use super::clocks::HopTime;
 use super::cost::{bytes_of, compute_time, written};
@@ -22,28 +22,28 @@ use crate::units::{Bytes, Time};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
-/// Operations times devices; more are not followed.
+/// Limit on operations times devices.
 const MOST_BLOCKS: usize = 1 << 26;
 
-/// Who is served first: ready since, place in the list, hop, destination.
+/// Service priority: ready time, list position, hop, destination.
 type Turn = (Time, usize, u32, DeviceId);
 
-/// A message at one of its hops, or a computation of a device.
+/// One hop of a message, or one computation on a device.
 struct Job {
     turn: Turn,
-    /// The rest of its way, if it is a message, and the hop that it is at.
+    /// The remaining route of a message, and its current hop.
     message: Option<(Walk, Hop)>,
     needs: Vec<Resource>,
     bytes: Bytes,
-    /// How long it keeps what it needs, and from its start until its end.
+    /// Time the resources are occupied, and time from start to end.
     busy: Time,
     takes: Time,
 }
 
-/// What happens at a time.
+/// Simulation events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
-    /// Something is idle again.
+    /// A resource becomes idle.
     Idle(usize),
     /// A job ends.
     Ends(usize),
@@ -55,18 +55,18 @@ enum Event {
 #[derive(Default)]
 struct Server {
     is_busy: bool,
-    /// Jobs that need it and cannot begin before it is idle.
+    /// Jobs waiting for this resource.
     waiting: BTreeMap<Turn, usize>,
 }
 
-/// Blocks of one operation.
+/// State of one operation's blocks.
 struct Blocks {
     bytes: Bytes,
-    /// Whether each device has one in the end.
+    /// Whether each device holds a block after the operation.
     there: Vec<bool>,
-    /// How many operands of each device are still to come.
+    /// Number of outstanding operands per device.
     missing: Vec<u32>,
-    /// Of a shuffle from whom to whom, by who sends.
+    /// Source and destination pairs of a shuffle, indexed by sender.
     sent: Vec<(DeviceId, DeviceId)>,
     interval: Option<Interval>,
 }
@@ -74,17 +74,17 @@ struct Blocks {
 /// A schedule being timed.
 pub(super) struct Arrival<'a> {
     schedule: Verified<'a>,
-    /// Of the members of kernels.
+    /// Members of kernels.
     access: BTreeMap<OpId, Access>,
-    /// What the messages of each operation are part of; empty where that makes no difference.
+    /// Kernel of each operation's messages; empty where it makes no difference.
     parts: Vec<Part>,
     topology: &'a Topology,
     blocks: Vec<Blocks>,
     jobs: Vec<Option<Job>>,
-    /// Places of jobs that have ended.
+    /// Places of finished jobs, free for reuse.
     free: Vec<usize>,
     servers: Vec<Server>,
-    /// Who could begin at the time at hand.
+    /// Jobs that may start at the current time.
     candidates: BTreeMap<Turn, usize>,
     events: BinaryHeap<Reverse<(Time, Event)>>,
     links: Vec<LinkLoad>,
@@ -93,7 +93,7 @@ pub(super) struct Arrival<'a> {
 }
 
 impl<'a> Arrival<'a> {
-    /// Before anything happens.
+    /// The initial state.
     pub(super) fn new(schedule: Verified<'a>, topology: &'a Topology) -> Result<Self, ClockError> {
         let devices = topology.machine.device_count();
         if schedule.operations.node_count().saturating_mul(devices) > MOST_BLOCKS {
@@ -123,7 +123,7 @@ impl<'a> Arrival<'a> {
         Ok(arrival)
     }
 
-    /// What the devices that will have a block of an operation wait for.
+    /// The dependencies of each device that will hold a block of an operation.
     fn blocks_of(&self, id: OpId, there: Vec<bool>) -> Result<Blocks, ClockError> {
         let (operation, operands) = (self.schedule.operation(id), self.schedule.operands(id));
         let mesh = &self.schedule.mesh;
@@ -153,7 +153,7 @@ impl<'a> Arrival<'a> {
         Ok(Blocks { bytes: Bytes(operation.bytes()), there, missing, sent, interval: None })
     }
 
-    /// Lets everything happen.
+    /// Runs all events.
     pub(super) fn run(mut self) -> Result<(Timing, Record), ClockError> {
         for id in self.schedule.ids() {
             if matches!(self.schedule.operation(id).kind, OpKind::Input { .. }) {
@@ -201,7 +201,7 @@ impl<'a> Arrival<'a> {
         Ok((timing, self.record))
     }
 
-    /// A device has its block of an operation: whoever waits for it goes on.
+    /// Records that a device has its block of an operation, and releases the dependents.
     fn is_there(&mut self, id: OpId, device: DeviceId, now: Time) -> Result<(), ClockError> {
         let mut there = vec![(id, device)];
         while let Some((id, device)) = there.pop() {
@@ -234,7 +234,7 @@ impl<'a> Arrival<'a> {
         Ok(())
     }
 
-    /// One operand more is there; whether that was the last.
+    /// Counts one more operand as available; true if it was the last.
     fn has_all(&mut self, id: OpId, device: DeviceId) -> bool {
         let blocks = &mut self.blocks[id.index()];
         let missing = &mut blocks.missing[device.index()];
@@ -242,7 +242,7 @@ impl<'a> Arrival<'a> {
         *missing == 0 && blocks.there[device.index()]
     }
 
-    /// A message is about to leave; whether it is there already.
+    /// Starts sending a message; true if it has already arrived.
     fn leaves(
         &mut self,
         id: OpId,
@@ -260,7 +260,7 @@ impl<'a> Arrival<'a> {
         Ok(!self.hops(walk, (now, id.index(), 0, destination), Some(source)))
     }
 
-    /// A message waits for the next link of its way; whether there is one. `sender` where it has not left yet.
+    /// Queues a message for the next link of its route; false at the destination. `sender` is set before the first hop.
     fn hops(&mut self, mut walk: Walk, turn: Turn, sender: Option<DeviceId>) -> bool {
         let Some(hop) = self.topology.step(&mut walk) else { return false };
         let (topology, bytes) = (self.topology, self.blocks[turn.1].bytes);
@@ -280,8 +280,8 @@ impl<'a> Arrival<'a> {
         true
     }
 
-    /// All members of a group are ready for a sum in their switch; whether it takes no time. Ports and engines of all are
-    /// needed at once.
+    /// Queues an in-switch reduction whose members are all ready; true if it takes no time. It needs the ports and
+    /// engines of all members at once.
     fn joins(&mut self, id: OpId, axes: &[AxisId], first: DeviceId, now: Time) -> Result<bool, ClockError> {
         let (topology, operation) = (self.topology, self.schedule.schedule().operation(id));
         let sum = topology.switch_sum(axes.iter().copied(), operation.dtype).ok_or_else(|| ClockError::SwitchSum {
@@ -308,7 +308,7 @@ impl<'a> Arrival<'a> {
         Ok(false)
     }
 
-    /// A job is a candidate when its kernel has started.
+    /// Makes a job a candidate once its kernel has started.
     fn starts(&mut self, start: Time, turn: Turn, place: usize) {
         match start == Time::ZERO {
             true => drop(self.candidates.insert(turn, place)),
@@ -316,7 +316,7 @@ impl<'a> Arrival<'a> {
         }
     }
 
-    /// A computation of which all operands are there; whether it takes no time.
+    /// Queues a computation whose operands are all available; true if it takes no time.
     fn computes(&mut self, id: OpId, operation: &Operation, device: DeviceId, now: Time) -> bool {
         let operands = self.schedule.operands(id);
         let access = self.access.get(&id).cloned().unwrap_or_else(|| Access::alone(operands.len()));
@@ -342,7 +342,7 @@ impl<'a> Arrival<'a> {
         self.schedule.operation(id).kind.properties().work.and_then(|work| self.topology.hardware.engines.of(work))
     }
 
-    /// The place of a new job.
+    /// Allocates the place of a new job.
     fn job(&mut self, job: Job) -> usize {
         let place = self.free.pop().unwrap_or(self.jobs.len());
         if place == self.jobs.len() {
@@ -353,14 +353,14 @@ impl<'a> Arrival<'a> {
         place
     }
 
-    /// The first of those that wait for a server could begin.
+    /// Makes the first job waiting for a resource a candidate.
     fn call(&mut self, server: usize) {
         if let Some((turn, job)) = self.servers[server].waiting.pop_first() {
             self.candidates.insert(turn, job);
         }
     }
 
-    /// Begins all that can begin, in turn.
+    /// Starts all candidates that can start, in priority order.
     fn serve(&mut self, now: Time) {
         while let Some((turn, place)) = self.candidates.pop_first() {
             let job = self.jobs[place].as_ref().expect("a job that waits has not ended");
@@ -369,7 +369,7 @@ impl<'a> Arrival<'a> {
                 None => self.begins(place, &needs, now),
                 Some(busy) => {
                     self.servers[busy].waiting.insert(turn, place);
-                    // What it does not take is for the next one.
+                    // Resources that this job does not occupy call their next job.
                     for server in needs {
                         if !self.servers[server].is_busy {
                             self.call(server);
@@ -439,7 +439,7 @@ impl<'a> Arrival<'a> {
         }
     }
 
-    /// Something of an operation happens from when to when.
+    /// Extends an operation's interval.
     fn spans(&mut self, id: OpId, start: Time, finish: Time) {
         let all = self.blocks[id.index()].interval.get_or_insert(Interval { start, finish });
         (all.start, all.finish) = (all.start.min(start), all.finish.max(finish));

@@ -1,4 +1,4 @@
-//! The links and the engines of devices: until when each is busy.
+//! Busy times of links and engines.
 
 use super::messages::Part;
 use super::orbit::Classes;
@@ -8,24 +8,24 @@ use crate::mesh::{AxisId, DeviceId};
 use crate::topology::{EngineId, Hop, HopRule, LinkId, Topology};
 use crate::units::{Bytes, Rate, Time};
 
-/// How long the hops of a message of a certain size take over some links that are alike.
+/// Hop times of a message of one size over links of one kind.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct HopTime {
-    /// From when its block is there until its first hop can begin: a kernel starts.
+    /// From the block being ready until the first hop can start: kernel start-up.
     start: Time,
-    /// For how long the link is busy.
+    /// Link occupancy.
     busy: Time,
-    /// From the start until the whole message is there.
+    /// From the start until the whole message has arrived.
     transit: Time,
-    /// More of both for the first hop of a message: the sender prepares it.
+    /// Extra occupancy and latency of the first hop: the sender prepares the message.
     overhead: Time,
 }
 
 impl HopTime {
-    /// For messages of `bytes` over links of this rate along an axis of the machine; where links are shared, for as many
-    /// messages one after the other.
+    /// Times for messages of `bytes` over links of this rate along a machine axis. Shared links carry their messages one
+    /// after the other.
     ///
-    /// - `part`: what they are part of, where that makes a difference.
+    /// - `part`: the kernel they belong to, where it makes a difference.
     pub(super) fn new(topology: &Topology, axis: AxisId, rate: Rate, bytes: Bytes, part: Option<Part>) -> HopTime {
         let (scale, links) = (topology.scale, &topology.axes[axis.index()]);
         let bandwidth = scale.at_rate(u128::from(bytes.0), rate);
@@ -45,32 +45,32 @@ impl HopTime {
         HopTime { start, busy: busy * links.sharers, transit: busy * others + transit, overhead }
     }
 
-    /// From when its block is there until a message can leave its sender.
+    /// From the block being ready until the message can leave its sender.
     pub(super) fn start(self) -> Time {
         self.start
     }
 
-    /// For how long the link is busy with a message, which it may be the first one to carry.
+    /// Link occupancy; `first` adds the sender's preparation.
     pub(super) fn busy(self, is_first: bool) -> Time {
         if is_first { self.overhead + self.busy } else { self.busy }
     }
 
-    /// From the start until the whole message is there.
+    /// From the start until the whole message has arrived.
     pub(super) fn transit(self, is_first: bool) -> Time {
         if is_first { self.overhead + self.transit } else { self.transit }
     }
 }
 
-/// An engine of the devices of a class.
+/// An engine of a device class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Engine {
     class: usize,
     id: EngineId,
 }
 
-/// The engines of all classes of devices: until when each is busy, and for how long it was.
+/// Free times and total busy times of all engines, per device class.
 struct EngineClocks {
-    /// Of one device.
+    /// Engines per device.
     count: usize,
     free: Vec<Time>,
     busy: Vec<Time>,
@@ -95,35 +95,35 @@ impl EngineClocks {
         self.busy[place] += busy;
     }
 
-    /// For how long each engine is busy on the device where it is busy longest.
+    /// Busy time of each engine on its busiest device.
     fn longest(&self) -> Vec<Time> {
         let of = |engine: usize| self.busy.iter().skip(engine).step_by(self.count.max(1)).copied().max();
         (0..self.count).map(|engine| of(engine).unwrap_or_default()).collect()
     }
 }
 
-/// Where a message is before a hop.
+/// Position of a message before a hop.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Leaves {
-    /// On its sender, which prepares it, perhaps by an engine.
+    /// At the sender, which may need an engine to send it.
     Sender(Option<Engine>),
-    /// Somewhere between.
+    /// At an intermediate device.
     Between,
 }
 
-/// Until when each link and each engine is busy, and what they did so far.
+/// Free times and loads of all links and engines.
 pub(super) struct Clocks {
-    /// Which links and devices are timed as one.
+    /// Which links and devices are timed together.
     pub(super) classes: Classes,
     link_free: Vec<Time>,
     links: Vec<LinkLoad>,
     engines: EngineClocks,
-    /// What they do one after the other, where that is asked for.
+    /// The recorded uses, if recording.
     pub(super) log: Option<Log>,
 }
 
 impl Clocks {
-    /// Everything idle at time zero.
+    /// All resources idle at time zero.
     pub(super) fn new(topology: &Topology, classes: Classes) -> Clocks {
         let (links, devices) = (classes.links(), classes.devices().len());
         Clocks {
@@ -140,7 +140,7 @@ impl Clocks {
         Engine { class: self.classes.device(device), id }
     }
 
-    /// Sends a message that is ready at `ready` over one hop. Over its first one it may leave by an engine of its sender.
+    /// Sends a message that is ready at `ready` over one hop. The first hop may occupy a sending engine.
     pub(super) fn send(&mut self, hop: &Hop, time: HopTime, leaves: Leaves, bytes: Bytes, ready: Time) -> Interval {
         let (is_first, engine) = match leaves {
             Leaves::Sender(engine) => (true, engine),
@@ -164,9 +164,9 @@ impl Clocks {
         Interval { start, finish: start + time.transit(is_first) }
     }
 
-    /// Keeps a link busy.
+    /// Occupies a link.
     ///
-    /// - `messages`: how many pass it.
+    /// - `messages`: number of messages that pass it.
     pub(super) fn occupy(&mut self, link: LinkId, start: Time, busy: Time, bytes: Bytes, messages: u64) {
         let place = self.classes.link(link);
         self.link_free[place] = start + busy;
@@ -176,12 +176,12 @@ impl Clocks {
         }
     }
 
-    /// Until when a link is busy.
+    /// When a link becomes free.
     pub(super) fn link_free(&self, link: LinkId) -> Time {
         self.link_free[self.classes.link(link)]
     }
 
-    /// Computes on an engine. What costs nothing waits for nothing but its operands.
+    /// Computes on an engine. Zero-cost work waits only for its operands.
     pub(super) fn compute(&mut self, engine: Engine, cost: Time, ready: Time) -> Interval {
         if cost == Time::ZERO {
             return Interval { start: ready, finish: ready };
@@ -191,12 +191,12 @@ impl Clocks {
         Interval { start, finish: start + cost }
     }
 
-    /// Until when an engine is busy.
+    /// When an engine becomes free.
     pub(super) fn engine_free(&self, engine: Engine) -> Time {
         self.engines.free(engine)
     }
 
-    /// Keeps an engine busy.
+    /// Occupies an engine.
     pub(super) fn occupy_engine(&mut self, engine: Engine, start: Time, busy: Time) {
         self.engines.occupy(engine, start, busy);
         if let Some(log) = &mut self.log {
@@ -204,12 +204,12 @@ impl Clocks {
         }
     }
 
-    /// What was written down.
+    /// The recorded uses.
     pub(super) fn record(&mut self) -> Option<Record> {
         Some(self.log.take()?.record(&self.classes))
     }
 
-    /// The result of a run with these operations.
+    /// The timing of a run of these operations.
     pub(super) fn timing(self, topology: &Topology, operations: Vec<Interval>) -> Timing {
         let Clocks { classes, links, engines, .. } = self;
         let links = classes.spread(topology, links);

@@ -1,16 +1,16 @@
-//! How long a device computes.
+//! Compute time of a device.
 
 use crate::fusion::{Access, Lookup};
 use crate::schedule::{OpId, OpKind, Operation, Reach, Schedule};
 use crate::topology::{LocalMoves, ProductWork, Shape, Topology};
 use crate::units::Time;
 
-/// The time of the computing that an operation does on a device.
+/// The compute time of an operation on one device.
 ///
-/// - `(read, written)`: bytes of operands that are there and come from memory, and of the result that go there.
+/// - `(read, written)`: operand bytes read from memory, and result bytes written to it.
 ///
-/// A product takes the longer of its operations and its memory traffic; an elementwise function its memory traffic. The
-/// first of a kernel takes its start as well.
+/// A product takes the longer of its arithmetic and its memory traffic; an elementwise function takes its memory
+/// traffic. The first operation of a kernel adds the kernel's start-up time.
 pub(super) fn compute_time(
     topology: &Topology,
     operation: &Operation,
@@ -35,14 +35,14 @@ pub(super) fn compute_time(
             let (dtype, starts) = (operation.dtype, access.starts);
             topology.product_time(ProductWork { dtype, flops, shape, traffic, starts }).time()
         }
-        // Of the operand only what is kept is read.
+        // A slice reads only the part of the operand that it keeps.
         OpKind::Slice { .. } => moved(written.saturating_mul(2)),
         OpKind::Add { .. } | OpKind::Assemble { .. } | OpKind::Mask { .. } => moved(traffic),
         _ => topology.memory_time(traffic, access.starts).time(),
     }
 }
 
-/// The bytes of each operand that come from memory where it is read.
+/// The bytes of each operand read from memory.
 pub(super) fn bytes_of(operation: &Operation, operands: &[&Operation], lookup: Option<Lookup>) -> Vec<u128> {
     let all = || operands.iter().map(|operand| u128::from(operand.bytes())).collect();
     let (Some(lookup), OpKind::MatMul { einsum }) = (lookup, &operation.kind) else { return all() };
@@ -51,7 +51,7 @@ pub(super) fn bytes_of(operation: &Operation, operands: &[&Operation], lookup: O
     (0..operands.len()).map(read).collect()
 }
 
-/// The bytes of the result of an operation that go to memory.
+/// The bytes of the result written to memory.
 pub(super) fn written(schedule: &Schedule, operation: &Operation, access: &Access) -> u64 {
     access.writes.of(operation.bytes(), |product| schedule.operation(OpId::new(product)).bytes())
 }

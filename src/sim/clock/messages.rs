@@ -1,23 +1,23 @@
-//! What each message is part of: where the kernel of a collective starts, and whether it is an exchange.
+//! Grouping of messages into kernels: which message starts one, and which kernels are exchanges.
 //!
-//! A schedule has no collectives, but each operation belongs to a step of its plan. The rest follows from its moves
-//! (slices, messages, sums, pieces put together), so it holds for every schedule. A message whose block has come by
-//! another one of the same step, through moves only, goes on in the same kernel; any other one is its first. An exchange
-//! brings another part to each device, which is then neither passed on nor added up in that step.
+//! A schedule has no collectives, but each operation belongs to a step of its plan. The grouping follows from the
+//! step's slices, messages, sums and concatenations, so it works for every schedule. A message whose block arrived
+//! through moves of the same step continues that step's kernel; any other message starts a kernel. An exchange
+//! delivers a different part to each device, and that part is neither forwarded nor added within the step.
 
 use crate::schedule::{Cut, OpId, OpKind, Verified};
 use crate::topology::{Topology, Traffic};
 
-/// Of a message.
+/// Kernel membership of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Part {
-    /// Whether a kernel has to start before it leaves.
+    /// Whether a kernel starts before it is sent.
     pub(super) starts: bool,
-    /// What its kernel does.
+    /// The kind of kernel.
     pub(super) traffic: Traffic,
 }
 
-/// What the messages of each operation are part of; empty where nothing was measured, and it makes no difference.
+/// The kernel of each operation's messages; empty if the profile has no measured kernels.
 pub(super) fn parts(schedule: Verified<'_>, topology: &Topology) -> Vec<Part> {
     if !topology.machine.axis_ids().any(|axis| topology.measured(axis).is_some()) {
         return Vec::new();
@@ -26,13 +26,13 @@ pub(super) fn parts(schedule: Verified<'_>, topology: &Topology) -> Vec<Part> {
     let kind = |id: OpId| &schedule.operation(id).kind;
     let step = |id: OpId| schedule.operation(id).step;
     let before = |id: OpId| schedule.operands(id).into_iter().filter(move |operand| step(*operand) == step(id));
-    // Whether its block has come by a message, and whether it is another part on each device.
+    // Whether its block has arrived by a message, and whether it is a different part on each device.
     let (mut has_come, mut is_cut) = (vec![false; count], vec![false; count]);
     for id in schedule.ids().filter(|id| is_move(kind(*id))) {
         has_come[id.index()] = is_sent(kind(id)) || before(id).any(|operand| has_come[operand.index()]);
         is_cut[id.index()] = is_own_part(kind(id)) || before(id).any(|operand| is_cut[operand.index()]);
     }
-    // Whether it is passed on or added up.
+    // Whether it is forwarded or added.
     let mut goes_on = vec![false; count];
     for id in schedule.ids().collect::<Vec<_>>().into_iter().rev() {
         let after = |user: OpId| {
@@ -56,7 +56,7 @@ fn is_sent(kind: &OpKind) -> bool {
     matches!(kind, OpKind::Shuffle { .. } | OpKind::AllGather { .. } | OpKind::SwitchSum { .. })
 }
 
-/// What does nothing but bring blocks from place to place, and add them up.
+/// Whether an operation only moves blocks or adds them.
 fn is_move(kind: &OpKind) -> bool {
     match kind {
         OpKind::Slice { .. }
@@ -74,7 +74,7 @@ fn is_move(kind: &OpKind) -> bool {
     }
 }
 
-/// A slice at a place that depends on the device.
+/// Whether an operation is a slice whose offset depends on the device.
 fn is_own_part(kind: &OpKind) -> bool {
     match kind {
         OpKind::Slice { region, .. } => region.iter().any(|cut| matches!(cut, Cut::At(_))),

@@ -1,21 +1,21 @@
-//! When each operation starts and ends.
+//! The timing simulator: computes when each operation starts and ends.
 //!
-//! A link is one-way and exclusive, and serves messages in the order of the schedule's list; within an operation all
-//! first hops come before the second hops, and within a hop the destinations are in order. A message goes on only
-//! when it has arrived whole. An engine of a device does one thing at a time, in list order, and the engines of a device
-//! work side by side; what runs on which is said by the profile. Most have one, which computes, and send meanwhile;
-//! where messages leave by an engine, it is busy on their sender for as long as their first link. Nothing waits for
-//! anything else, so a time is the longest path of such waits and a run repeats to the last digit.
+//! A link is unidirectional and exclusive, and serves messages in list order. Within an operation all first hops
+//! precede the second hops, and within a hop messages are ordered by destination. Routing is store-and-forward. An
+//! engine of a device runs one piece of work at a time, in list order; the engines of a device run concurrently. The
+//! profile assigns work to engines. Most profiles have one engine, for computing, and send concurrently with it. If
+//! messages need an engine, the sender's engine is busy as long as the first link. There are no other waits, so a
+//! time is a longest path and runs are deterministic.
 //!
-//! The clock moves no data. Of a block it knows its size and on which devices it is there.
+//! The simulator uses only the sizes of blocks and the devices that hold them, not their data.
 //!
-//! First come, first served is the other [`Order`] (`arrival.rs`).
+//! The other [`Order`] is first come, first served (`arrival.rs`).
 //!
-//! Where the schedule and the machine look alike to all devices along an axis, one of them stands for all
-//! (`orbit.rs`): the result is that of the run over all devices, to the last digit.
+//! If the schedule and the machine are symmetric along an axis, one device represents all (`orbit.rs`). The result is
+//! exactly that of the run over all devices.
 //!
-//! What it leaves out: reading and writing memory for messages, congestion within a switch, and the slots of a
-//! device's own network interface; all links of a device can be busy at once.
+//! Not modelled: memory traffic of messages, congestion within a switch, and limits of a device's network interface.
+//! All links of a device can be busy at once.
 
 mod arrival;
 mod clocks;
@@ -40,35 +40,35 @@ use miette::Diagnostic;
 use run::{Run, Stop};
 use thiserror::Error;
 
-/// When everything happens.
+/// The timing of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Timing {
-    /// In which order links and engines served.
+    /// The service order of links and engines.
     pub order: Order,
-    /// When the last device has its last block.
+    /// Time at which the last device has its last block.
     pub makespan: Time,
-    /// From the earliest start on any device to the latest end, for each operation in list order.
+    /// From the earliest start to the latest end over all devices, for each operation in list order.
     pub operations: Vec<Interval>,
-    /// What each link carries, by [`LinkId`].
+    /// Load of each link, by [`LinkId`].
     pub links: Vec<LinkLoad>,
-    /// The link that is busy for longest, the first of several; none if nothing is sent.
+    /// The busiest link (the first of several); `None` if nothing is sent.
     pub busiest: Option<LinkId>,
-    /// How long each engine is busy on the device where it is busy longest, as the profile lists them.
+    /// Busy time of each engine on its busiest device, in profile order.
     pub engines: Vec<Time>,
 }
 
 impl Timing {
-    /// When an operation starts and ends.
+    /// Start and end of an operation.
     pub fn operation(&self, id: OpId) -> Interval {
         self.operations[id.index()]
     }
 
-    /// What a link carries.
+    /// Load of a link.
     pub fn link(&self, id: LinkId) -> LinkLoad {
         self.links[id.index()]
     }
 
-    /// What the links along each axis carry, of those that carry anything.
+    /// Link loads along each machine axis that carries traffic.
     ///
     /// - `topology`: the machine that was timed.
     pub fn axis_loads(&self, topology: &Topology) -> Vec<AxisLoad> {
@@ -77,7 +77,7 @@ impl Timing {
         let mut loads: Vec<AxisLoad> = topology.machine.axis_ids().map(none).collect();
         for id in topology.all_links() {
             let (link, of) = (topology.link(id), self.link(id));
-            // Devices that share a link and are alike all send as much.
+            // Only one of the symmetric devices that share this link was simulated; all of them send the same amount.
             let bytes = of.bytes.0.saturating_mul(topology.sharers_left_out(link.axis));
             let load = &mut loads[link.axis.index()];
             load.links += 1;
@@ -90,18 +90,18 @@ impl Timing {
         loads
     }
 
-    /// How long the busiest engine is busy.
+    /// Busy time of the busiest engine.
     pub fn busiest_engine_time(&self) -> Time {
         self.engines.iter().copied().max().unwrap_or_default()
     }
 
-    /// How long the busiest link is busy.
+    /// Busy time of the busiest link.
     pub fn busiest_link_time(&self) -> Time {
         self.busiest.map_or(Time::ZERO, |id| self.link(id).busy)
     }
 }
 
-/// From when to when; both zero for an operation that no device takes part in.
+/// An interval; both ends are zero for an operation without participants.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Interval {
     /// The earliest start.
@@ -110,19 +110,19 @@ pub struct Interval {
     pub finish: Time,
 }
 
-/// What a link carries in all.
+/// The total load of a link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LinkLoad {
-    /// How long it is busy.
+    /// Busy time.
     pub busy: Time,
-    /// What passes it. Of a kept AllGather, an equal share of what its group receives.
+    /// Bytes carried. For a kept AllGather, an equal share of the bytes its group receives.
     pub bytes: Bytes,
-    /// Messages that pass it; of a kept AllGather none, as it has no messages.
+    /// Messages carried; zero for a kept AllGather, which has no messages.
     pub messages: u64,
 }
 
 impl LinkLoad {
-    /// Adds a message, or a share of a kept gather.
+    /// Adds a message, or a share of a kept AllGather.
     fn add(&mut self, busy: Time, bytes: Bytes, messages: u64) {
         self.busy += busy;
         self.bytes.0 = self.bytes.0.saturating_add(bytes.0);
@@ -130,27 +130,27 @@ impl LinkLoad {
     }
 }
 
-/// What the links along one axis of a machine carry.
+/// The load of the links along one machine axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AxisLoad {
     /// The axis of [`Topology::machine`].
     pub axis: AxisId,
-    /// How many links there are; of a switch, its ports.
+    /// Number of links; of a switch, its ports.
     pub links: u64,
-    /// Devices of the machine.
+    /// Number of devices of the machine.
     pub devices: u64,
-    /// Bytes on the link that carries most.
+    /// Bytes on the most loaded link.
     pub most: Bytes,
     /// Bytes on all links together.
     pub total: u128,
-    /// Links that messages pass, each counted for each message; a switch is passed once.
+    /// Link traversals, summed over messages; a switch counts once.
     pub hops: u128,
-    /// How long the link is busy that is busy longest.
+    /// Busy time of the busiest link.
     pub busy: Time,
 }
 
 impl AxisLoad {
-    /// The load of this many such collectives, one after the other.
+    /// The load of this many such collectives in sequence.
     #[must_use]
     pub fn times(&self, count: u64) -> AxisLoad {
         AxisLoad {
@@ -162,39 +162,39 @@ impl AxisLoad {
         }
     }
 
-    /// Bytes on a link, on average.
+    /// Mean bytes per link.
     #[expect(clippy::cast_precision_loss, reason = "for people")]
     pub fn mean(&self) -> f64 {
         self.total as f64 / self.links.max(1) as f64
     }
 
-    /// Hops of the messages of a device, on average.
+    /// Mean message hops per device.
     #[expect(clippy::cast_precision_loss, reason = "for people")]
     pub fn mean_hops(&self) -> f64 {
         self.hops as f64 / self.devices.max(1) as f64
     }
 }
 
-/// In which order links and engines serve.
+/// The service order of links and engines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 pub enum Order {
-    /// As the schedule lists what they do
+    /// In list order
     ///
     /// A time is a longest path.
     #[default]
     Listed,
     /// First come, first served
     ///
-    /// Of what comes at the same time, first what is listed first.
+    /// Simultaneous requests are served in list order.
     Arrival,
 }
 
-/// A schedule that has no time on a topology.
+/// Why a schedule cannot be timed on a topology.
 #[derive(Clone, Debug, PartialEq, Eq, Error, Diagnostic)]
 pub enum ClockError {
-    /// The schedule is for other devices.
-    #[error("the schedule is for the mesh {schedule}, the topology has {topology}")]
+    /// The schedule is for another mesh.
+    #[error("the schedule needs mesh {schedule}, the topology has {topology}")]
     #[diagnostic(code("schedule-other-mesh"))]
     OtherMesh {
         /// The mesh of the schedule.
@@ -202,58 +202,58 @@ pub enum ClockError {
         /// The mesh of the topology.
         topology: String,
     },
-    /// A message cannot go as it is told to.
+    /// A message has no route.
     #[error("%{}: {route}", operation.index())]
     #[diagnostic(
         code("schedule-route"),
-        help("wire the axis as the schedule expects, or write the schedule for this wiring")
+        help("use the wiring that the schedule expects, or write the schedule for this wiring")
     )]
     Route {
         /// The shuffle.
         operation: OpId,
-        /// Why not.
+        /// The routing error.
         route: RouteError,
     },
-    /// The schedule is none.
+    /// The schedule is malformed.
     #[error(transparent)]
     #[diagnostic(transparent)]
     Malformed(#[from] Malformed),
-    /// The closed form of a gather says nothing of links that are slower than others.
-    #[error("%{} is a gather kept as one, and links of this machine are degraded", operation.index())]
-    #[diagnostic(code("schedule-kept-gather"), help("write it out in slices and shuffles"))]
+    /// The closed form of a gather does not cover links of unequal speed.
+    #[error("%{} is a single AllGather operation, which degraded links do not support", operation.index())]
+    #[diagnostic(code("schedule-kept-gather"), help("expand it into slices and shuffles"))]
     KeptGather {
         /// The gather.
         operation: OpId,
     },
-    /// No switch that adds joins the group.
-    #[error("%{} is a sum in a switch, and no switch of `{hardware}` that joins its group adds {dtype}", operation.index())]
+    /// No reducing switch joins the group.
+    #[error("%{} is an in-switch sum, but the switches of `{hardware}` for its group do not add {dtype}", operation.index())]
     #[diagnostic(
         code("schedule-switch-sum"),
         help(
-            "write it out in shuffles and additions, or say in the profile what its switches add: `adds = [\"bf16\"]`"
+            "expand it into shuffles and additions, or list the dtypes that the switches add in the profile: `adds = [\"bf16\"]`"
         )
     )]
     SwitchSum {
         /// The sum.
         operation: OpId,
-        /// The name of the profile.
+        /// The profile's name.
         hardware: String,
-        /// Of its elements.
+        /// The element type.
         dtype: DType,
     },
-    /// The links of an operation of a whole group do not serve one by one.
-    #[error("%{} is one operation of a whole group, and links serve first come, first served", operation.index())]
-    #[diagnostic(code("schedule-kept-gather"), help("write it out in slices and shuffles"))]
+    /// A group operation's links cannot be served first come, first served.
+    #[error("%{} is a group operation, which first-come, first-served order does not support", operation.index())]
+    #[diagnostic(code("schedule-kept-gather"), help("expand it into slices and shuffles"))]
     KeptByArrival {
         /// The gather.
         operation: OpId,
     },
-    /// First come, first served follows every block of every device.
-    #[error("too many operations on too many devices to follow each of them first come, first served")]
-    #[diagnostic(code("schedule-too-large"), help("serve in the order of the list: its time is found for any size"))]
+    /// Too many blocks for first come, first served.
+    #[error("too many operations and devices for first-come, first-served order")]
+    #[diagnostic(code("schedule-too-large"), help("use list order, which supports any size"))]
     ManyBlocks,
-    /// More bytes, or more ticks, than can be counted.
-    #[error("%{}: its size or its time is beyond what can be counted", operation.index())]
+    /// Byte counts or ticks overflow.
+    #[error("%{}: its size or its time overflows", operation.index())]
     #[diagnostic(code("schedule-too-long"))]
     TooLong {
         /// The operation.
@@ -262,7 +262,7 @@ pub enum ClockError {
 }
 
 impl ClockError {
-    /// The operation that it is about.
+    /// The operation the error is about.
     pub fn operation(&self) -> Option<OpId> {
         match self {
             ClockError::Malformed(malformed) => malformed.operation(),
@@ -278,19 +278,18 @@ impl ClockError {
 
 /// Times a schedule.
 ///
-/// The cost is a few dozen instructions for each device of each operation and for each hop, whatever the sizes; along
-/// axes where all devices do alike, for one of them.
+/// Costs a few dozen instructions per device of each operation and per hop, independent of sizes. Symmetric devices
+/// count once.
 ///
 /// # Errors
-/// If the meshes differ, the schedule is malformed, a message has no way ([`Topology::route`]), or times are beyond
-/// counting.
+/// If the meshes differ, the schedule is malformed, a message has no route ([`Topology::route`]), or times overflow.
 pub fn run(schedule: &Schedule, topology: &Topology) -> Result<Timing, ClockError> {
     let timing = run_below(verified(schedule, topology)?, topology, Time::MAX)?;
     Ok(timing.expect("no operation ends at the end of time"))
 }
 
-/// The same for a schedule on the mesh of the topology; none if something ends at the limit or after it, as soon as
-/// that is known.
+/// Times a schedule on the mesh of the topology. Returns `None` as soon as an operation is known to end at the limit
+/// or later.
 ///
 /// # Errors
 /// As [`run`], before the limit.
@@ -306,7 +305,7 @@ pub fn run_below(schedule: Verified<'_>, topology: &Topology, limit: Time) -> Re
     }
 }
 
-/// The same as [`run`], with what each link and each engine does one after the other.
+/// As [`run`], and records every use of each link and engine.
 ///
 /// # Errors
 /// As [`run`].
@@ -323,7 +322,7 @@ pub fn run_recorded(schedule: &Schedule, topology: &Topology) -> Result<(Timing,
     }
 }
 
-/// The same as [`run`] over all devices, whatever looks alike.
+/// As [`run`], over all devices, without using symmetry.
 ///
 /// # Errors
 /// As [`run`].
@@ -336,11 +335,10 @@ pub fn run_uncollapsed(schedule: &Schedule, topology: &Topology) -> Result<Timin
     }
 }
 
-/// The same as [`run`], with links and engines that serve in this order. First come, first served takes time and memory
-/// for each block of each device.
+/// As [`run`], in this service order. First come, first served takes time and memory for each block of each device.
 ///
 /// # Errors
-/// As [`run`]; first come, first served also for gathers kept as one, and for too many blocks.
+/// As [`run`]; first come, first served also for kept gathers and for too many blocks.
 pub fn run_in(schedule: &Schedule, topology: &Topology, order: Order) -> Result<Timing, ClockError> {
     match order {
         Order::Listed => run(schedule, topology),
@@ -348,7 +346,7 @@ pub fn run_in(schedule: &Schedule, topology: &Topology, order: Order) -> Result<
     }
 }
 
-/// The same as [`run_recorded`] in this order.
+/// As [`run_recorded`], in this service order.
 ///
 /// # Errors
 /// As [`run_in`].
@@ -359,12 +357,12 @@ pub fn run_recorded_in(schedule: &Schedule, topology: &Topology, order: Order) -
     }
 }
 
-/// The axes along which one device stands for all when a schedule is timed.
+/// The symmetric axes, along which one device represents all.
 pub fn collapsed(schedule: Verified<'_>, topology: &Topology) -> AxisSet {
     orbit::axes(schedule, topology)
 }
 
-/// A schedule for the mesh of the topology.
+/// Checks that a schedule is for the mesh of the topology.
 fn verified<'a>(schedule: &'a Schedule, topology: &Topology) -> Result<Verified<'a>, ClockError> {
     let sizes = |mesh: &Mesh| mesh.axes().iter().map(|axis| axis.size).collect::<Vec<_>>();
     if sizes(&schedule.mesh) != sizes(&topology.mesh) {

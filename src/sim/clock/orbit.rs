@@ -1,12 +1,13 @@
-//! One device for all of its images under translations along the axes of the mesh.
+//! Symmetry: one device represents all of its images under translations along mesh axes.
 //!
-//! The run over all devices does not change under a translation if the machine does not, and no operation does:
-//! whether a slice misses does not depend on the place along the axis, and the source of the next device is the next
-//! device of the source. All that is left is the order of the destinations, in which the messages of one hop are
-//! served: it plays a role only where two of them meet on a link. Messages of devices that differ along no collapsed
-//! axis meet alike in all images. Where others meet, which is looked for while it runs, nothing is collapsed.
+//! A run over all devices is invariant under a translation if the machine and every operation are. For an operation
+//! this means that whether a slice is absent does not depend on the coordinate along the axis, and that the source of
+//! the next device is the next device of the source. The order of destinations, in which the messages of a hop are
+//! served, is not invariant. It matters only if two messages meet on a link. If their devices differ along no
+//! collapsed axis, they meet in the same order in all images. Other meetings are detected during the run, which then
+//! restarts without collapsing.
 //!
-//! The links of an image are the images of the links, so that there is one clock for each class of links.
+//! The links of an image are the images of the links, so one clock serves each class of links.
 
 use super::LinkLoad;
 use crate::mesh::{AxisId, AxisSet, DeviceId, Orbits};
@@ -14,19 +15,19 @@ use crate::operator::Operator;
 use crate::schedule::{Cut, OpId, Operation, Reach, Schedule, Sources, Verified};
 use crate::topology::{LinkId, Topology};
 
-/// The axes along which nothing in the machine and in the schedule tells devices apart.
+/// The axes along which neither the machine nor the schedule distinguishes devices.
 pub(super) fn axes(schedule: Verified<'_>, topology: &Topology) -> AxisSet {
     alike(&schedule, topology.mesh.axis_ids().filter(|axis| topology.turns(*axis)).collect())
 }
 
-/// Those of some axes along which nothing in the schedule tells devices apart.
+/// The subset of axes along which the schedule does not distinguish devices.
 pub(in crate::sim) fn alike(schedule: &Schedule, axes: AxisSet) -> AxisSet {
     schedule.operations.node_weights().fold(axes, |axes, operation| {
         if axes.is_empty() { axes } else { axes.iter().filter(|axis| is_alike(schedule, operation, *axis)).collect() }
     })
 }
 
-/// Whether an operation is the same for all devices along an axis, as far as it takes time.
+/// Whether an operation takes the same time on all devices along an axis.
 fn is_alike(schedule: &Schedule, operation: &Operation, axis: AxisId) -> bool {
     let mesh = &schedule.mesh;
     let kind = operation.kind.properties();
@@ -38,14 +39,14 @@ fn is_alike(schedule: &Schedule, operation: &Operation, axis: AxisId) -> bool {
     });
     let reach_is_alike = match kind.reach {
         Reach::Sent(sources, _) => sources.commutes(mesh, axis),
-        // What only the first device has is not on the next one.
+        // An array that only the first device along the axis holds is not symmetric.
         Reach::Given(sharding) => sharding.operator != Operator::Root || !sharding.open.contains(axis),
         Reach::Gathered(_) | Reach::Own => true,
     };
     cuts_are_alike && reach_is_alike
 }
 
-/// The collapsed axes that are left after messages of an operation have met: those that it has nothing to do with.
+/// The collapsed axes that remain after messages of an operation have met: those the operation does not use.
 pub(super) fn without(schedule: Verified<'_>, id: OpId, axes: AxisSet) -> AxisSet {
     let own: AxisSet = match schedule.operation(id).kind.properties().reach {
         Reach::Sent(Sources::Shift { axes, .. }, _) => axes.set(),
@@ -57,21 +58,21 @@ pub(super) fn without(schedule: Verified<'_>, id: OpId, axes: AxisSet) -> AxisSe
     if left == axes { AxisSet::NONE } else { left }
 }
 
-/// Which devices and links are timed as one.
+/// Classes of devices and links that are timed together.
 pub(super) struct Classes {
     orbits: Orbits,
     /// The devices of the mesh.
     all: usize,
-    /// The rows of links: two for each axis of the machine.
+    /// Rows of links: two per machine axis.
     rows: usize,
-    /// Of each class of links, which of them was used last and in which round. Empty where each stands for itself.
+    /// For each link class, the last link used and its round; empty without collapsed axes.
     used: Vec<(u64, Option<LinkId>)>,
     round: u64,
     collided: bool,
 }
 
 impl Classes {
-    /// The devices of a machine up to these translations.
+    /// Classes of a machine's devices under these translations.
     pub(super) fn new(topology: &Topology, orbits: Orbits) -> Classes {
         let (all, rows) = (topology.mesh.device_count(), topology.link_count() / topology.mesh.device_count());
         let collapses = !orbits.axes().is_empty();
@@ -79,12 +80,12 @@ impl Classes {
         Classes { orbits, all, rows, used, round: 0, collided: false }
     }
 
-    /// The devices that stand for their classes.
+    /// The representative devices.
     pub(super) fn devices(&self) -> &[DeviceId] {
         self.orbits.representatives()
     }
 
-    /// How many classes of links there are.
+    /// Number of link classes.
     pub(super) fn links(&self) -> usize {
         self.rows * self.devices().len()
     }
@@ -94,7 +95,7 @@ impl Classes {
         self.orbits.class(device)
     }
 
-    /// The class of a link: its row and the class of the device that it is counted at.
+    /// The class of a link: its row and the class of its device.
     pub(super) fn link(&self, link: LinkId) -> usize {
         if self.used.is_empty() {
             return link.index();
@@ -104,23 +105,23 @@ impl Classes {
         row * self.devices().len() + self.orbits.class(device)
     }
 
-    /// The link that stands for a class.
+    /// The representative link of a class.
     pub(super) fn representative(&self, class: usize) -> LinkId {
         let (row, place) = (class / self.devices().len(), class % self.devices().len());
         LinkId::at(row * self.all + self.devices()[place].index())
     }
 
-    /// The axes along which one device stands for all.
+    /// The axes along which one device represents all.
     pub(super) fn axes(&self) -> AxisSet {
         self.orbits.axes()
     }
 
-    /// What is sent from now on meets nothing that was sent before.
+    /// Starts a new round: later messages meet none of the earlier ones.
     pub(super) fn next_round(&mut self) {
         self.round += 1;
     }
 
-    /// A link is used by `by` in this round: two that use one class of links must be the same.
+    /// Records a use of a link by `by` in this round; two users of one class must be the same.
     pub(super) fn meet(&mut self, link: LinkId, by: LinkId) {
         if self.used.is_empty() {
             return;
@@ -131,12 +132,12 @@ impl Classes {
         self.used[place] = (self.round, Some(by));
     }
 
-    /// Whether two messages have met whose images meet in another order.
+    /// Whether two messages have met whose images meet in a different order.
     pub(super) fn collided(&self) -> bool {
         self.collided
     }
 
-    /// What each link carries, from what each class does.
+    /// The load of each link, from the load of each class.
     pub(super) fn spread(&self, topology: &Topology, loads: Vec<LinkLoad>) -> Vec<LinkLoad> {
         if self.used.is_empty() {
             return loads;

@@ -1,4 +1,4 @@
-//! What links and engines did, one after the other.
+//! Recorded uses of links and engines.
 
 use super::orbit::Classes;
 use crate::mesh::{AxisSet, DeviceId};
@@ -6,10 +6,10 @@ use crate::schedule::OpId;
 use crate::topology::{EngineId, LinkId};
 use crate::units::Time;
 
-/// The most uses that are written down; what comes later is left out, and the record says so.
+/// Limit on recorded uses; later ones are dropped, and the record says so.
 pub const MOST_USES: usize = 1 << 22;
 
-/// What can be busy.
+/// A resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Resource {
     /// An engine of a device.
@@ -18,31 +18,31 @@ pub enum Resource {
     Link(LinkId),
 }
 
-/// Something is busy with an operation.
+/// One use of a resource by an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Use {
-    /// What is busy.
+    /// The resource.
     pub resource: Resource,
-    /// With what.
+    /// The operation.
     pub operation: OpId,
-    /// From when.
+    /// Start time.
     pub start: Time,
-    /// Until when.
+    /// End time.
     pub finish: Time,
 }
 
-/// All uses, in the order in which the clock came upon them: those of one resource do not overlap and are in order.
+/// All uses, in simulation order. Those of one resource are in order and do not overlap.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Record {
-    /// Of what stands for all that does alike.
+    /// Uses of resources; each resource represents its symmetric images.
     pub uses: Vec<Use>,
-    /// The axes along which one device, and its links, stand for all.
+    /// The axes along which one device, and its links, represent all.
     pub collapsed: AxisSet,
-    /// Whether there were more than [`MOST_USES`], so that some are left out.
+    /// Whether uses beyond [`MOST_USES`] were dropped.
     pub cut: bool,
 }
 
-/// A record being written, in classes of links and devices.
+/// A record under construction, in classes of links and devices.
 #[derive(Default)]
 pub(super) struct Log {
     operation: OpId,
@@ -50,24 +50,24 @@ pub(super) struct Log {
     cut: bool,
 }
 
-/// What stands for all that does alike.
+/// The class of a resource.
 enum Class {
     Link(usize),
     Engine(usize, EngineId),
 }
 
 impl Log {
-    /// What follows is for this operation.
+    /// Sets the current operation.
     pub(super) fn begin(&mut self, operation: OpId) {
         self.operation = operation;
     }
 
-    /// A class of links is busy.
+    /// Records a use of a link class.
     pub(super) fn link(&mut self, class: usize, start: Time, busy: Time) {
         self.put(Class::Link(class), start, busy);
     }
 
-    /// An engine of a class of devices is busy.
+    /// Records a use of an engine of a device class.
     pub(super) fn engine(&mut self, class: usize, engine: EngineId, start: Time, busy: Time) {
         self.put(Class::Engine(class, engine), start, busy);
     }
@@ -80,7 +80,7 @@ impl Log {
         }
     }
 
-    /// The record, with a link and a device for each class.
+    /// The record, with a representative link or device for each class.
     pub(super) fn record(self, classes: &Classes) -> Record {
         let resource = |class| match class {
             Class::Link(class) => Resource::Link(classes.representative(class)),

@@ -1,4 +1,4 @@
-//! One pass over the operations in list order.
+//! Timing in list order, in one pass.
 
 use super::clocks::{Clocks, Engine, HopTime, Leaves};
 use super::cost::{bytes_of, compute_time, written};
@@ -18,15 +18,15 @@ use crate::units::{Bytes, Time};
 use itertools::Itertools;
 use std::collections::BTreeMap;
 
-/// The time at which a block that a device never has would be there.
+/// The arrival time of a block that never exists on a device.
 const ABSENT: Time = Time::MAX;
 
-/// A message that has not arrived.
+/// A message in flight.
 struct Message {
     walk: Walk,
     destination: DeviceId,
     class: usize,
-    /// By which it leaves its sender.
+    /// The engine that sends it.
     engine: Option<Engine>,
     ready: Time,
 }
@@ -36,27 +36,27 @@ pub(super) struct Run<'a> {
     schedule: Verified<'a>,
     topology: &'a Topology,
     clocks: Clocks,
-    /// Of each operation that still has users: when its block is there, for each device.
+    /// Arrival times per device of each operation that still has users.
     ready: Vec<Option<Vec<Time>>>,
-    /// Of the members of kernels.
+    /// Members of kernels.
     access: BTreeMap<OpId, Access>,
-    /// What the messages of each operation are part of; empty where that makes no difference.
+    /// Kernel of each operation's messages; empty where it makes no difference.
     parts: Vec<Part>,
-    /// How many uses of each operation are still to come; then its times are forgotten.
+    /// Outstanding uses of each operation; its times are freed after the last.
     uses: Vec<usize>,
-    /// Lists of times that are free to be used again.
+    /// Time lists free for reuse.
     spare: Vec<Vec<Time>>,
-    /// The messages of the operation at hand; kept for its memory.
+    /// Messages of the current operation, kept for their allocation.
     messages: Vec<Message>,
 }
 
 /// Why a run ends without a timing.
 pub(super) enum Stop {
-    /// The schedule has no time.
+    /// The schedule cannot be timed.
     Error(ClockError),
-    /// What one device does cannot stand for what its images do, from this operation on.
+    /// Symmetry is broken from this operation on.
     Collision(OpId),
-    /// Something ends at the limit or after it.
+    /// Something ends at the limit or later.
     Late,
 }
 
@@ -66,30 +66,30 @@ impl From<ClockError> for Stop {
     }
 }
 
-/// The times of one operation while they are found.
+/// The times of one operation under construction.
 struct Times {
-    /// For each class of devices.
+    /// Arrival time per device class.
     ready: Vec<Time>,
-    /// None as long as no device takes part.
+    /// `None` until a device takes part.
     interval: Option<Interval>,
-    /// Whether a time could not be counted.
+    /// Whether a time overflowed.
     too_long: bool,
 }
 
 impl Times {
-    /// The devices of a class have their blocks from the end of the interval on.
+    /// Sets the arrival at a device class to the end of the interval.
     fn set(&mut self, class: usize, interval: Interval) {
         self.start(interval.start);
         self.arrive(class, interval.finish);
     }
 
-    /// Something begins.
+    /// Extends the interval to a start time.
     fn start(&mut self, start: Time) {
         let all = self.interval.get_or_insert(Interval { start, finish: start });
         all.start = all.start.min(start);
     }
 
-    /// The devices of a class have their blocks.
+    /// Sets the arrival at a device class.
     fn arrive(&mut self, class: usize, finish: Time) {
         self.ready[class] = finish;
         self.too_long |= finish == ABSENT;
@@ -100,7 +100,7 @@ impl Times {
 }
 
 impl<'a> Run<'a> {
-    /// Before the first operation, where some axes are symmetric and one device stands for all along them.
+    /// The initial state; along symmetric axes one device represents all.
     pub(super) fn new(schedule: Verified<'a>, topology: &'a Topology, symmetric: AxisSet) -> Run<'a> {
         let uses = schedule.ids().map(|id| schedule.operations.neighbors(id).count()).collect();
         let classes = Classes::new(topology, Orbits::new(&topology.mesh, symmetric));
@@ -117,13 +117,13 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Times all operations, or stops where one ends at the limit.
+    /// Times all operations, or stops when one ends at the limit.
     pub(super) fn run(mut self, limit: Time) -> Result<Timing, Stop> {
         let intervals = self.all(limit)?;
         Ok(self.clocks.timing(self.topology, intervals))
     }
 
-    /// Times all operations and writes down what links and engines do.
+    /// Times all operations and records the uses of links and engines.
     pub(super) fn recorded(mut self) -> Result<(Timing, Record), Stop> {
         self.clocks.log = Some(Log::default());
         let intervals = self.all(Time::MAX)?;
@@ -131,7 +131,7 @@ impl<'a> Run<'a> {
         Ok((self.clocks.timing(self.topology, intervals), record))
     }
 
-    /// When each operation starts and ends.
+    /// The interval of each operation.
     fn all(&mut self, limit: Time) -> Result<Vec<Interval>, Stop> {
         let mut intervals = Vec::with_capacity(self.uses.len());
         for id in self.schedule.ids() {
@@ -158,20 +158,20 @@ impl<'a> Run<'a> {
         Ok(intervals)
     }
 
-    /// One use of an operation less to come.
+    /// Counts down the outstanding uses of an operation.
     fn used(&mut self, id: OpId) {
         self.uses[id.index()] -= 1;
         self.forget(id);
     }
 
-    /// Gives up the times that nobody asks for any more.
+    /// Frees the times of operations without outstanding uses.
     fn forget(&mut self, id: OpId) {
         if self.uses[id.index()] == 0 {
             self.spare.extend(self.ready[id.index()].take());
         }
     }
 
-    /// A list of times with the block absent everywhere.
+    /// A time list with every entry [`ABSENT`].
     fn nowhere(&mut self) -> Times {
         let mut ready = self.spare.pop().unwrap_or_default();
         ready.clear();
@@ -179,17 +179,17 @@ impl<'a> Run<'a> {
         Times { ready, interval: None, too_long: false }
     }
 
-    /// When the block of an operation is on the devices of a class, or [`ABSENT`].
+    /// Arrival of an operation's block at a device class, or [`ABSENT`].
     fn ready(&self, id: OpId, class: usize) -> Time {
         self.ready[id.index()].as_ref().map_or(ABSENT, |times| times[class])
     }
 
-    /// The device that stands for a class.
+    /// The representative device of a class.
     fn device(&self, class: usize) -> DeviceId {
         self.clocks.classes.devices()[class]
     }
 
-    /// The engine that runs an operation, if one does.
+    /// The engine of an operation, if it needs one.
     fn engine(&self, operation: &Operation) -> Option<EngineId> {
         operation.kind.properties().work.and_then(|work| self.topology.hardware.engines.of(work))
     }
@@ -219,7 +219,7 @@ impl<'a> Run<'a> {
                         let sum =
                             sum.ok_or_else(|| ClockError::SwitchSum { operation: id, hardware: hardware(), dtype })?;
                         let [start, busy, transit] = sum.times(self.topology, bytes);
-                        // Where nothing was measured each is a message of its own.
+                        // Without measured kernels, each message starts its own.
                         let start = if part.is_none_or(|part| part.starts) { start } else { Time::ZERO };
                         let members = self.topology.mesh.group_size(axes.iter().copied());
                         let all = Bytes(bytes.0.saturating_mul(members));
@@ -231,7 +231,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Inputs are there from the start, on every device that has some of them.
+    /// Makes inputs available at time zero on every device that holds a part.
     fn input(&mut self, sharding: &Sharding) -> Times {
         let mut times = self.nowhere();
         for class in 0..times.ready.len() {
@@ -243,7 +243,7 @@ impl<'a> Run<'a> {
         times
     }
 
-    /// An operation within each device.
+    /// Times a device-local operation.
     fn each_device(&mut self, id: OpId, operands: &[OpId]) -> Times {
         let mut times = self.nowhere();
         let schedule = self.schedule.schedule();
@@ -253,7 +253,7 @@ impl<'a> Run<'a> {
         let access = self.access.get(&id).cloned().unwrap_or_else(|| Access::alone(operands.len()));
         let bytes = bytes_of(operation, &blocks, access.lookup);
         let written = u128::from(written(schedule, operation, &access));
-        // Most devices read alike, and the cost goes by what is read.
+        // Most devices read the same number of bytes, and the cost depends only on that number.
         let mut known: Option<(u128, Time)> = None;
         for class in 0..times.ready.len() {
             let device = self.device(class);
@@ -282,7 +282,7 @@ impl<'a> Run<'a> {
         times
     }
 
-    /// A message to each device that has a source.
+    /// Starts a message to each device that has a source.
     fn shuffle(
         &mut self,
         operand: OpId,
@@ -318,7 +318,7 @@ impl<'a> Run<'a> {
         Ok(times)
     }
 
-    /// Takes all messages hop by hop to their destinations.
+    /// Routes all messages hop by hop to their destinations.
     fn deliver(&mut self, messages: &mut Vec<Message>, bytes: Bytes, part: Option<Part>, times: &mut Times) {
         let (topology, clocks) = (self.topology, &mut self.clocks);
         let hop_time = |axis: AxisId, rate| HopTime::new(topology, axis, rate, bytes, part);
@@ -349,8 +349,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// A gather kept as one operation: each group waits for its members and for its links, and has them to itself
-    /// for the time of the closed form on the real wiring, or that in which a device sends its part by its engine.
+    /// Times a kept AllGather. Each group waits for its members and links. It occupies the links exclusively for the
+    /// closed form on the real wiring, or for the time that a device's engine needs to send its part if that is longer.
     fn all_gather(
         &mut self,
         operand: OpId,
@@ -363,7 +363,7 @@ impl<'a> Run<'a> {
         let mesh = &topology.mesh;
         let form = topology.gather_over(axes.iter().copied(), full, By::Links);
         let members = mesh.group_size(axes.iter().copied());
-        // What a device sends, in however many messages, leaves by its engine one after the other.
+        // A device sends its messages through its engine one after the other.
         let rate = axes.iter().map(|axis| topology.links(*axis).one_way).max();
         let sent = u128::from(full.0) * u128::from(members.saturating_sub(1)) / u128::from(members.max(1));
         let leaving = engine.and(rate).map_or(Time::ZERO, |rate| topology.scale.at_rate(sent, rate));
@@ -376,9 +376,10 @@ impl<'a> Run<'a> {
         self.whole_group(operand, axes, engine, [starts, time, time], received)
     }
 
-    /// An operation of whole groups: each waits for its members, starts, and has its links to itself for some time.
+    /// Times a group operation: each group waits for its members, starts, and occupies its links exclusively.
     ///
-    /// - `[start, busy, transit]`: before the links are busy, for how long they are, and from then until the result is there.
+    /// - `[start, busy, transit]`: start-up before the links are busy, link occupancy, and time until the result has
+    ///   arrived.
     /// - `all`: bytes that all members together receive.
     fn whole_group(
         &mut self,
@@ -412,7 +413,7 @@ impl<'a> Run<'a> {
         times
     }
 
-    /// Keeps all links of a group busy at once, and the engines by which it sends, and says from when.
+    /// Occupies all links of a group and its sending engines at once; returns the start.
     fn occupy_group(
         &mut self,
         group: &[DeviceId],
@@ -423,7 +424,8 @@ impl<'a> Run<'a> {
         received: Bytes,
     ) -> Time {
         let topology = self.topology;
-        // Of an axis in parts, each link is taken by the group of the device that sends into it: all run side by side.
+        // If an axis is split into parts, the links of the whole axis are used: all groups run side by side, each on
+        // the links into which its devices send.
         let wired: AxisSet = axes.iter().map(|axis| topology.mesh.physical(*axis)).collect();
         let links = group.iter().flat_map(|device| wired.iter().flat_map(|axis| links_of(topology, axis, *device)));
         let links: Vec<LinkId> = links.unique().collect();
@@ -432,7 +434,8 @@ impl<'a> Run<'a> {
         let engines: Vec<Engine> = engines.unique().collect();
         let start = engines.iter().map(|engine| self.clocks.engine_free(*engine)).fold(start, Time::max);
         engines.into_iter().for_each(|engine| self.clocks.occupy_engine(engine, start, busy));
-        // What arrives in the whole group, spread over its links; on a switch it passes a port out and a port in.
+        // The bytes received by the whole group, spread over its links. On a switch they pass an outgoing and an
+        // incoming port.
         let received = u128::from(received.0);
         let paths = links.iter().filter(|link| topology.link(**link).side != LinkSide::In).count() as u128;
         let share = received.div_ceil(paths.max(1));
@@ -446,7 +449,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// The links of a device along an axis of the machine.
+/// The links of a device along a machine axis.
 pub(super) fn links_of(topology: &Topology, axis: AxisId, device: DeviceId) -> impl Iterator<Item = LinkId> + '_ {
     let sides = [LinkSide::Up, LinkSide::Down, LinkSide::Out, LinkSide::In];
     let links = sides.into_iter().map(move |side| Link { axis, side, device });

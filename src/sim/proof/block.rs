@@ -1,7 +1,7 @@
-//! What a device holds of a value: pieces of arrays, each a box of the block with its place in the array.
+//! Blocks: the array elements that a device holds of a value, as a list of pieces.
 //!
-//! The boxes lie in a view of the block, some dims split in two or more: what is cut out of the middle of a dim goes
-//! on in equal steps, which is one box of a view and many of the dim.
+//! Each piece is a box. The boxes lie in a *view* of the block, in which some dims are split into two or more. A range
+//! in the middle of a dim repeats at equal steps: that is one box in a suitable view, but many boxes in the dim itself.
 
 use super::boxes::{self, Cuboid, Interval};
 use super::parts::Parts;
@@ -10,53 +10,53 @@ use crate::schedule::view::groups;
 use std::ops::Range;
 use std::rc::Rc;
 
-/// The most pieces of one block; regular schedules have a few for each chunk.
+/// Maximum number of pieces per block. Regular schedules have a few per chunk.
 const MOST_PIECES: usize = 1 << 16;
 
-/// A block has more pieces than a proof can follow.
+/// A block has more than [`MOST_PIECES`] pieces.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TooManyPieces;
 
-/// What a device holds of a value. The pieces are disjoint and fill the block.
+/// The elements that a device holds of a value. The pieces are disjoint and fill the block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Block {
-    /// Of the block.
+    /// Extents of the block.
     pub(super) extents: Vec<u64>,
-    /// The extents, refined as far as the pieces need it; no dim of length 1 is in it.
+    /// The extents, split as far as the pieces require. Contains no dim of length 1.
     pub(super) view: Vec<u64>,
-    /// In the order of their boxes in the view.
+    /// Sorted by their boxes in the view.
     pub(super) pieces: Vec<Piece>,
 }
 
-/// A box of a block and what it holds.
+/// A box of a block and the elements in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Piece {
-    /// Where in the view of the block.
+    /// Position in the view of the block.
     pub(super) at: Cuboid,
-    /// What it holds.
+    /// The elements in the box.
     pub(super) holds: Holding,
 }
 
-/// Elements of a term: the one at `offset` from the first corner is number `base + sum of stride * offset`,
-/// row-major over the extents of the term.
+/// Elements of a term: `offset` from the box's first corner holds the element with row-major number `base +
+/// sum(stride * offset)` over the term's extents.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Holding {
-    /// Which array.
+    /// The array that the elements belong to.
     pub(super) term: TermId,
-    /// The element at the first corner.
+    /// Element number at the first corner.
     pub(super) base: i64,
-    /// From one place of a dim to the next; 0 where the piece has only one.
+    /// Change of the element number per step in each dim; 0 for dims of length 1.
     pub(super) strides: Vec<i64>,
-    /// Which contributions.
+    /// The contributions held of each element.
     pub(super) parts: Rc<Parts>,
 }
 
-/// A number of elements, far below the limits of `i64` as schedule and terms are checked.
+/// Converts an element count to `i64`. Verified schedules and terms stay far below its limit.
 pub(super) fn signed(elements: u64) -> i64 {
     i64::try_from(elements).expect("arrays and blocks have at most 2^61 elements")
 }
 
-/// By how much the row-major number grows from one place of each dim to the next.
+/// Row-major strides of these extents.
 pub(super) fn row_major(extents: &[u64]) -> Vec<u64> {
     let mut strides = vec![1; extents.len()];
     for dim in (1..extents.len()).rev() {
@@ -66,7 +66,7 @@ pub(super) fn row_major(extents: &[u64]) -> Vec<u64> {
 }
 
 impl Holding {
-    /// A region of a term, its dims in the term's order.
+    /// Holding of a region of a term, with dims in the term's order.
     pub(super) fn region(term: TermId, region: &[Interval], parts: Rc<Parts>, terms: &Terms) -> Holding {
         let strides = row_major(terms.extents(term));
         let base = region.iter().zip(&strides).map(|(range, stride)| signed(range.start * stride)).sum();
@@ -75,14 +75,14 @@ impl Holding {
         Holding { term, base, strides: strides.collect(), parts }
     }
 
-    /// Whether both hold the same elements, whatever the contributions.
+    /// Whether both hold the same elements; contributions are not compared.
     pub(super) fn same_place(&self, other: &Holding) -> bool {
         self.term == other.term && self.base == other.base && self.strides == other.strides
     }
 }
 
 impl Piece {
-    /// What it holds inside a box that lies in its own.
+    /// The part of the holding inside `at`, a box within its own.
     pub(super) fn cut(&self, at: &[Interval]) -> Piece {
         let mut holds = self.holds.clone();
         for (dim, (old, new)) in self.at.iter().zip(at).enumerate() {
@@ -94,7 +94,7 @@ impl Piece {
         Piece { at: at.to_vec(), holds }
     }
 
-    /// The elements that it holds, in the user's words: the box from its first to its last.
+    /// The held elements as a `Slot` for messages: the bounding box from the first element to the last.
     pub(super) fn slot(&self, terms: &Terms) -> Slot {
         let extents = terms.extents(self.holds.term);
         let reach: i64 =
@@ -109,7 +109,7 @@ impl Piece {
     }
 }
 
-/// The place of an element in each dim.
+/// The index in each dim of a row-major element number.
 pub(super) fn unravel(element: i64, extents: &[u64]) -> Vec<u64> {
     let mut rest = u64::try_from(element).unwrap_or(0);
     let mut places: Vec<u64> = extents
@@ -126,7 +126,7 @@ pub(super) fn unravel(element: i64, extents: &[u64]) -> Vec<u64> {
 }
 
 impl Block {
-    /// A block that is one piece; what it holds has a stride for each dim.
+    /// A block with a single piece. `holds` has one stride per dim.
     pub(super) fn new(extents: &[u64], mut holds: Holding) -> Block {
         let mut dims = extents.iter();
         holds.strides.retain(|_| dims.next() != Some(&1));
@@ -134,10 +134,10 @@ impl Block {
         Block { extents: extents.to_vec(), pieces: vec![Piece { at: boxes::whole(&view), holds }], view }
     }
 
-    /// The same block with its pieces in a finer view.
+    /// The same block with its pieces expressed in a finer view.
     ///
     /// # Panics
-    /// If that is no refinement of its view.
+    /// If `view` does not refine the block's view.
     pub(super) fn within(&self, view: &[u64]) -> Block {
         if view == self.view {
             return self.clone();
@@ -147,12 +147,12 @@ impl Block {
         Block { extents: self.extents.clone(), view: view.to_vec(), pieces }
     }
 
-    /// The same block with its pieces in the extents themselves.
+    /// The same block with its pieces expressed in the extents, without splits.
     pub(super) fn flat(&self) -> Result<Block, TooManyPieces> {
         let view = without_ones(&self.extents);
         let groups = groups(&self.view, &view).expect("views refine the extents");
         let mut pieces = self.pieces.clone();
-        // From the last group on, so that earlier dims keep their places.
+        // Last group first, so that positions of earlier dims stay valid.
         for dims in groups.into_iter().rev() {
             for minor in (dims.start + 1..dims.end).rev() {
                 let extent = self.view[minor..dims.end].iter().product();
@@ -166,11 +166,11 @@ impl Block {
         Ok(Block { extents: self.extents.clone(), view, pieces })
     }
 
-    /// The block of these pieces in a view of it without ones. Neighbours that belong together become one, and dims of
-    /// the view that all pieces run through alike.
+    /// Builds a block from pieces in `view` (without dims of length 1). Merges adjacent pieces that continue each
+    /// other, and joins view dims that all pieces cross in the same way.
     ///
     /// # Panics
-    /// If the view is not a refinement of the extents.
+    /// If the view does not refine the extents.
     pub(super) fn fitted(extents: Vec<u64>, mut view: Vec<u64>, pieces: Vec<Piece>) -> Result<Block, TooManyPieces> {
         let mut pieces = merge(pieces);
         if pieces.len() > MOST_PIECES {
@@ -187,19 +187,20 @@ impl Block {
         }
     }
 
-    /// The piece at the first corner.
+    /// The piece at the block's first corner.
     pub(super) fn first(&self) -> &Piece {
         let corner = |piece: &&Piece| piece.at.iter().all(|range| range.start == 0);
         self.pieces.iter().find(corner).unwrap_or(&self.pieces[0])
     }
 }
 
-/// Extents, or a view, without its dims of length 1.
+/// The extents, or a view, without dims of length 1.
 pub(super) fn without_ones(extents: &[u64]) -> Vec<u64> {
     extents.iter().copied().filter(|extent| *extent > 1).collect()
 }
 
-/// The coarsest view that refines both, of the same block; `None` where there is none. It has no dim of length 1.
+/// The coarsest view that refines both views of the same block, or `None` if there is none. Contains no dim of length
+/// 1.
 pub(super) fn common_view(left: &[u64], right: &[u64]) -> Option<Vec<u64>> {
     if left == right && !left.contains(&1) {
         return Some(left.to_vec());
@@ -219,13 +220,13 @@ pub(super) fn common_view(left: &[u64], right: &[u64]) -> Option<Vec<u64>> {
     (one.is_none() && other.is_none()).then_some(common)
 }
 
-/// Joins neighbouring pieces whose elements continue each other.
+/// Merges adjacent pieces whose elements continue each other.
 fn merge(pieces: Vec<Piece>) -> Vec<Piece> {
     let boxes = pieces.into_iter().map(|piece| (piece.at, piece.holds)).collect();
     let merged = boxes::merge(boxes, |(left_at, left), (right_at, right), dim| {
         let (before, after) = (left_at[dim].len(), right_at[dim].len());
         let step = right.base - left.base;
-        // A piece of one place fits any stride.
+        // A dim of length 1 is compatible with any stride.
         let stride = if before > 1 { left.strides[dim] } else { step };
         let fits = left.term == right.term
             && step == stride.checked_mul(signed(before))?
@@ -240,7 +241,7 @@ fn merge(pieces: Vec<Piece>) -> Vec<Piece> {
     merged.into_iter().map(|(at, holds)| Piece { at, holds }).collect()
 }
 
-/// A piece in a refined view.
+/// Expresses a piece in a refined view.
 fn refine(piece: &Piece, view: &[u64], groups: &[Range<usize>]) -> Vec<Piece> {
     let mut refined = vec![Piece {
         at: Vec::with_capacity(view.len()),
@@ -270,7 +271,7 @@ fn refine(piece: &Piece, view: &[u64], groups: &[Range<usize>]) -> Vec<Piece> {
     refined
 }
 
-/// A range of a dim as boxes of the dims it is split into: a head, full rows, a tail.
+/// Splits a range of a dim into boxes of the dims that it is split into: a head, full rows, a tail.
 fn split(range: Interval, extents: &[u64]) -> Vec<Cuboid> {
     match extents {
         [] => vec![Vec::new()],
@@ -307,7 +308,7 @@ fn split(range: Interval, extents: &[u64]) -> Vec<Cuboid> {
     }
 }
 
-/// Whether dims `minor - 1` and `minor`, the latter of this extent, can be one for the piece as it is.
+/// Whether dims `minor - 1` and `minor` (of length `extent`) can be joined without splitting the piece.
 fn joins(piece: &Piece, minor: usize, extent: u64) -> bool {
     let (rows, columns) = (piece.at[minor - 1], piece.at[minor]);
     let (row, column) = (piece.holds.strides[minor - 1], piece.holds.strides[minor]);
@@ -315,13 +316,13 @@ fn joins(piece: &Piece, minor: usize, extent: u64) -> bool {
     rows.len() == 1 || columns.len() == extent && continues
 }
 
-/// How many pieces [`join_dims`] makes.
+/// Number of pieces that [`join_dims`] returns.
 fn joined_pieces(piece: &Piece, minor: usize, extent: u64) -> usize {
     let rows = piece.at[minor - 1].len();
     if joins(piece, minor, extent) { 1 } else { usize::try_from(rows).unwrap_or(usize::MAX).min(MOST_PIECES + 1) }
 }
 
-/// The piece with dims `minor - 1` and `minor` as one, a piece for each row where they do not continue each other.
+/// Joins dims `minor - 1` and `minor` of a piece. Returns one piece per row if the rows do not continue each other.
 fn join_dims(piece: &Piece, minor: usize, extent: u64) -> Vec<Piece> {
     let rows = piece.at[minor - 1];
     if !joins(piece, minor, extent) {
@@ -349,7 +350,7 @@ mod tests {
     use crate::dtype::DType;
     use crate::schedule::{Array, Dense};
 
-    /// The element that each place of a block holds, in row-major order of the places.
+    /// The element at each position of a block, in row-major order.
     fn elements(pieces: &[Piece], extents: &[u64]) -> Vec<i64> {
         let total: u64 = extents.iter().product();
         (0..total)
@@ -381,7 +382,7 @@ mod tests {
         (terms, term)
     }
 
-    /// Chunks of a block in any order, in any view, and back: the elements stay what they are.
+    /// Splitting a block into chunks in any order and view, and converting back, preserves the elements.
     #[test]
     fn views_keep_the_elements() {
         let views: [&[u64]; 7] = [&[24], &[4, 6], &[2, 3, 4], &[6, 4], &[3, 8], &[2, 2, 2, 3], &[2, 2, 6]];
@@ -426,7 +427,7 @@ mod tests {
 
     #[test]
     fn strided_boxes_become_one_piece() {
-        // Column pairs of a [4, 6] array, put together in order.
+        // Pairs of columns of a [4, 6] array, concatenated in order.
         let (terms, term) = input(&[4, 6]);
         let closed = Rc::new(Parts::closed());
         let pieces = (0..3).map(|chunk| {

@@ -1,47 +1,47 @@
-//! Boxes of whole numbers: the shape of a piece of a block, and of a set of contributions.
+//! Integer boxes: the shape of a piece of a block and of a set of contributions.
 //!
-//! Nothing here costs more for a large box than for a small one.
+//! No operation costs more for larger boxes.
 
 use std::cmp::Ordering;
 
-/// The numbers `start..end`, at least one.
+/// The non-empty range `start..end`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Interval {
-    /// The first.
+    /// First number.
     pub(super) start: u64,
-    /// One past the last.
+    /// One past the last number.
     pub(super) end: u64,
 }
 
 impl Interval {
-    /// The numbers `0..length`.
+    /// The range `0..length`.
     pub(super) fn whole(length: u64) -> Interval {
         Interval { start: 0, end: length }
     }
 
-    /// How many numbers.
+    /// Number of integers in the range.
     pub(super) fn len(self) -> u64 {
         self.end - self.start
     }
 
-    /// The numbers of both.
+    /// The intersection, or `None` if it is empty.
     pub(super) fn intersect(self, other: Interval) -> Option<Interval> {
         let (start, end) = (self.start.max(other.start), self.end.min(other.end));
         (start < end).then_some(Interval { start, end })
     }
 
-    /// The same numbers, counted from `origin`, which is not above them.
+    /// The range with `origin` subtracted. `origin` must not exceed `start`.
     pub(super) fn relative_to(self, origin: u64) -> Interval {
         Interval { start: self.start - origin, end: self.end - origin }
     }
 
-    /// The same numbers, counted from `-by`.
+    /// The range with `by` added.
     pub(super) fn moved(self, by: u64) -> Interval {
         Interval { start: self.start + by, end: self.end + by }
     }
 }
 
-/// An interval for each dim.
+/// One interval per dim.
 pub(super) type Cuboid = Vec<Interval>;
 
 /// The box of these extents at the origin.
@@ -49,29 +49,29 @@ pub(super) fn whole(extents: &[u64]) -> Cuboid {
     extents.iter().map(|extent| Interval::whole(*extent)).collect()
 }
 
-/// The points of both boxes.
+/// The intersection, or `None` if it is empty.
 pub(super) fn intersect(left: &[Interval], right: &[Interval]) -> Option<Cuboid> {
     left.iter().zip(right).map(|(left, right)| left.intersect(*right)).collect()
 }
 
-/// The number of points, `None` past 2^128.
+/// Number of points; `None` above 2^128.
 pub(super) fn volume(cuboid: &[Interval]) -> Option<u128> {
     cuboid.iter().try_fold(1u128, |product, interval| product.checked_mul(u128::from(interval.len())))
 }
 
-/// Two boxes of the list that have a point in common.
+/// Indices of two boxes that overlap, if any.
 pub(super) fn first_overlap(boxes: &[&[Interval]]) -> Option<(usize, usize)> {
     overlap_from(boxes, &mut (0..boxes.len()).collect::<Vec<_>>(), 0)
 }
 
-/// Looks for an overlap among boxes that are equal in all dims before `dim`.
+/// Searches for an overlap among boxes that are equal in all dims before `dim`.
 fn overlap_from(boxes: &[&[Interval]], chosen: &mut [usize], dim: usize) -> Option<(usize, usize)> {
     let [first, second, ..] = *chosen else { return None };
     if dim == boxes[first].len() {
         return Some((first.min(second), first.max(second)));
     }
     chosen.sort_by_key(|index| boxes[*index][dim]);
-    // Boxes of different clusters share no coordinate of this dim.
+    // Boxes in different clusters do not overlap in this dim.
     let mut rest = chosen;
     while !rest.is_empty() {
         let mut reach = boxes[rest[0]][dim].end;
@@ -91,7 +91,7 @@ fn overlap_from(boxes: &[&[Interval]], chosen: &mut [usize], dim: usize) -> Opti
     None
 }
 
-/// The same for boxes in no particular arrangement.
+/// Searches for an overlap by comparing all pairs.
 fn overlap_of_pairs(boxes: &[&[Interval]], chosen: &[usize]) -> Option<(usize, usize)> {
     chosen.iter().enumerate().find_map(|(place, left)| {
         let right = chosen[place + 1..].iter().find(|right| intersect(boxes[*left], boxes[**right]).is_some())?;
@@ -99,7 +99,7 @@ fn overlap_of_pairs(boxes: &[&[Interval]], chosen: &[usize]) -> Option<(usize, u
     })
 }
 
-/// The points of the first box that the second lacks, as disjoint boxes.
+/// The points of `from` outside `cut`, as disjoint boxes.
 fn subtract(from: &[Interval], cut: &[Interval]) -> Vec<Cuboid> {
     let Some(common) = intersect(from, cut) else { return vec![from.to_vec()] };
     let mut rest = from.to_vec();
@@ -118,12 +118,12 @@ fn subtract(from: &[Interval], cut: &[Interval]) -> Vec<Cuboid> {
     left
 }
 
-/// The points of a box that no box of the list has, as disjoint boxes.
+/// The points of `from` outside all `boxes`, as disjoint boxes.
 pub(super) fn outside(from: &[Interval], boxes: &[&[Interval]]) -> Vec<Cuboid> {
     boxes.iter().fold(vec![from.to_vec()], |left, cut| left.iter().flat_map(|from| subtract(from, cut)).collect())
 }
 
-/// The first box of points of `whole` that no box of the list has.
+/// The first box of points of `whole` that no box covers.
 pub(super) fn first_gap(whole: &[Interval], boxes: &[&[Interval]]) -> Option<Cuboid> {
     outside(whole, boxes).into_iter().min_by(|left, right| {
         let starts = |cuboid: &Cuboid| cuboid.iter().map(|interval| interval.start).collect::<Vec<_>>();
@@ -131,9 +131,9 @@ pub(super) fn first_gap(whole: &[Interval], boxes: &[&[Interval]]) -> Option<Cub
     })
 }
 
-/// Joins neighbours as long as `join` allows it; boxes are disjoint and stay so.
+/// Merges adjacent disjoint boxes while `join` allows it.
 ///
-/// `join(left, right, dim)` is what two boxes hold together where the second follows the first along `dim`.
+/// `join(left, right, dim)` returns the merged content if `right` follows `left` along `dim`.
 pub(super) fn merge<T>(
     mut boxes: Vec<(Cuboid, T)>,
     join: impl Fn(&(Cuboid, T), &(Cuboid, T), usize) -> Option<T>,
@@ -176,7 +176,7 @@ fn merge_along<T>(
     merged
 }
 
-/// Orders boxes by all dims but one.
+/// Compares boxes by all dims except `dim`.
 fn across(left: &[Interval], right: &[Interval], dim: usize) -> Ordering {
     left[..dim].cmp(&right[..dim]).then_with(|| left[dim + 1..].cmp(&right[dim + 1..]))
 }
@@ -218,7 +218,7 @@ mod tests {
     fn merging_keeps_the_points() {
         let mut random = fastrand::Rng::with_seed(2);
         for _ in 0..1000 {
-            // A random partition, by cutting the whole again and again.
+            // A random partition: cut the whole repeatedly.
             let mut parts = vec![whole(&[4, 4, 4])];
             for _ in 0..3 {
                 let cut = random_box(&mut random);

@@ -1,12 +1,30 @@
-//! What is claimed of the devices that are not followed, and why it holds.
+//! Claims about devices that are not followed, and the checks that justify them.
 //!
-//! Of a value it is claimed, for each collapsed axis: the block of the next device along the axis is that of this one
-//! with the places of some dims turned, the elements of the arrays turned in some of their digits, and the
-//! contributions turned with what they count. If that is true of the operands of an operation it is true of its
-//! result, as each function of this file makes sure; where it cannot be, the axis is not collapsed.
+//! A value has one claim per collapsed axis. It states how the block of the next device along the axis follows from
+//! the block of this device: digits of some positions rotate, digits of the array elements rotate, and the
+//! contributions rotate with the coordinates that they count. For each operation, this file checks that a claim about
+//! its result follows from claims about its operands. If no claim follows, the axis is not collapsed.
 //!
-//! One and the same value can be claimed in several ways: a block that all devices have is itself when nothing turns,
-//! and when places and elements turn together. Whether two ways say the same is seen on the representatives.
+//! A value may satisfy several claims. For example, a block that is the same on all devices satisfies the claim that
+//! nothing rotates, and the claim that positions and elements rotate together. Two claims are compared on the
+//! representatives.
+//!
+//! # Example
+//!
+//! `A[I_X]` with I = 4 on a ring X of 4 devices is gathered. Device 0 stands for all four; device d holds the element
+//! a(d). A step along X is d to d + 1, modulo 4 throughout.
+//!
+//! | operation | block of device 0 | claim along X |
+//! | --- | --- | --- |
+//! | `input A` | `[a0]` | elements rotate: device 1 holds `[a1]` |
+//! | `shuffle via X+1` | `[a3]`, the block of device 3, by the claim of the input: three steps from `[a0]` | elements rotate; the shuffle sends d to d + 1 for every d, so it commutes with the step |
+//! | `assemble .. at x-1, x` | `[a0, -, -, a3]` | positions and elements rotate: device 1 has a0 and a1, at the positions 0 and 1 |
+//! | after two more shuffles | `[a0, a1, a2, a3]` | positions and elements rotate: the element at position p + 1 of device 1 is the one at p of device 0, plus one, which is a(p + 1): the same block |
+//!
+//! The output is declared replicated: every device has a(p) at position p. Device 0 is compared with that, and the
+//! claim carries the comparison to the others: rotating positions and elements of the declared block gives the
+//! declared block of the next device. If device 2 alone sent its block to the wrong place, its shuffle would not
+//! commute with the step, `symmetry.rs` would not offer the axis, and all four devices would be followed.
 
 use super::block::Block;
 use super::compute;
@@ -19,39 +37,39 @@ use crate::mesh::AxisId;
 use crate::schedule::{ArrayId, CoordMap, OpId, OpKind, Output, Turn};
 use std::rc::Rc;
 
-/// The most digits of a term among which those that turn are looked for.
+/// Number of low term digits for which every subset is tried, see [`ways`].
 const MOST_DIGITS: u32 = 4;
 
-/// A value: its blocks on the representatives, and what is claimed of the others along each collapsed axis.
+/// A value: its blocks on the representatives, and one claim per collapsed axis.
 #[derive(Default)]
 pub(super) struct Value {
     pub(super) blocks: Vec<Option<Rc<Block>>>,
     pub(super) claims: Vec<Claim>,
 }
 
-/// How the next device's block follows from that of a device.
+/// How the block of the next device along an axis follows from that of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Claim {
-    /// What turns in the places of the block.
+    /// Digits that rotate in the positions of the block.
     pub(super) digits: Digits,
-    /// Which of the digits turn that can in the elements of a term, as bits.
+    /// Bit mask over the digits that can rotate in a term's elements; a set bit means that the digit rotates.
     turning: u32,
 }
 
 impl Claim {
-    /// All digits of the elements turn.
+    /// The claim that all digits of the elements rotate.
     fn full(digits: Digits) -> Claim {
         Claim { digits, turning: u32::MAX }
     }
 
-    /// Whether the digit in this place among those of a term turns.
+    /// Whether digit number `bit` of a term rotates.
     pub(super) fn turns(&self, bit: u32) -> bool {
         self.turning >> bit.min(31) & 1 == 1
     }
 }
 
 impl Run<'_> {
-    /// The claims of the result of an operation.
+    /// Derives the claims of an operation's result.
     pub(super) fn claims(
         &mut self,
         id: OpId,
@@ -85,8 +103,8 @@ impl Run<'_> {
                 self.check_sharding(place, *array, sharding, blocks, &claim)?;
                 Ok(claim)
             }
-            // What is masked is the first along an axis that does not turn.
-            // Along an axis of its group the terms of a sum in a switch change places, and the sum stays.
+            // A mask keeps the first device along an axis that does not rotate. Along an axis of its group, a switch
+            // sum only reorders its terms, so the sum does not change.
             OpKind::Shuffle { .. } | OpKind::SwitchSum { .. } | OpKind::Mask { .. } => {
                 Ok(operands[0].claims[place].clone())
             }
@@ -143,7 +161,7 @@ impl Run<'_> {
         }
     }
 
-    /// The first of the choices for a result from which all operands can be claimed.
+    /// The first candidate claim for a result for which all operands satisfy the claims that it requires.
     fn agreed(
         &mut self,
         place: usize,
@@ -168,8 +186,8 @@ impl Run<'_> {
         Err(Stop::Asymmetric(self.symmetry.axes[place].axis))
     }
 
-    /// Whether a value can be claimed in another way as well: one step leads to the same blocks. What turns in both
-    /// ways lies apart, so that as many steps of the one are as many of the other.
+    /// Whether a value also satisfies `claim`: one step must lead to the same blocks. The digits of both claims must
+    /// lie apart, so that the claims also agree after several steps.
     fn is_also(&mut self, place: usize, value: &Value, claim: &Claim) -> Result<bool, Stop> {
         let known = &value.claims[place];
         if known == claim {
@@ -177,7 +195,7 @@ impl Run<'_> {
         }
         let n = self.symmetry.axes[place].n;
         for block in value.blocks.iter().flatten() {
-            // Along the other axes the order of steps must play no role either.
+            // Steps along the other axes must commute with this one, too.
             let all = value.claims.iter().zip(&self.symmetry.axes);
             let all = all.flat_map(|(own, turning)| own.digits.iter().map(|digit| (*digit, turning.n)));
             let all = all.chain(claim.digits.iter().map(|digit| (*digit, n)));
@@ -193,7 +211,7 @@ impl Run<'_> {
         Ok(true)
     }
 
-    /// Operands of a computation are regions of their arrays on every device.
+    /// Checks that the operands of a computation are regions of their arrays on every device.
     fn computed(&mut self, place: usize, operands: &[&Value]) -> Result<(), Stop> {
         for value in operands {
             let claim = self.regular(place, &value.blocks)?;
@@ -204,8 +222,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// The claim of blocks that are regions of arrays, and are so on every device: each digit that turns in the array
-    /// turns in the block, or is one and the same all over the block.
+    /// The claim for blocks that are regions of arrays on every device: each digit that rotates in the array rotates
+    /// in the block, or has a single value throughout the block.
     pub(super) fn regular(&mut self, place: usize, blocks: &[Option<Rc<Block>>]) -> Result<Claim, Stop> {
         let mut digits: Option<Digits> = None;
         for block in blocks.iter().flatten() {
@@ -217,8 +235,8 @@ impl Run<'_> {
         Ok(Claim::full(digits.unwrap_or_default()))
     }
 
-    /// Of the digits that turn in the array of a block, those that turn in the block, as its places have them, and those
-    /// that it is at one of.
+    /// Splits the digits that rotate in a block's array into those inside the block (in block coordinates) and those
+    /// that have a single value in the block.
     fn turning_in(&mut self, place: usize, block: &Block) -> Result<(Digits, Digits), Stop> {
         let (axis, n) = (self.symmetry.axes[place].axis, self.symmetry.axes[place].n);
         let (term, region) = compute::place(block, &self.terms).ok_or(Stop::Asymmetric(axis))?;
@@ -233,8 +251,8 @@ impl Run<'_> {
         Ok((inside, beside))
     }
 
-    /// Blocks are the shards that a sharding gives to their devices if they are so on the representatives: the digits
-    /// that they are at one of must be those in which the axis cuts the array.
+    /// Checks that blocks are the shards of a sharding on every device, given that they are on the representatives:
+    /// the digits with a single value in the block must be the digits in which the axis cuts the array.
     fn check_sharding(
         &mut self,
         place: usize,
@@ -254,7 +272,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// A filler stands in its place on every device if it does on the representatives: its place turns as its block does.
+    /// Checks that a filler is at its position on every device, given that it is on the representatives: its position
+    /// must rotate with its block.
     fn check_filler(
         &mut self,
         place: usize,
@@ -280,7 +299,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// An output is on every device what it must be, if it is on the representatives.
+    /// Checks that an output is correct on every device, given that it is correct on the representatives.
     pub(super) fn output_claims(&mut self, output: &Output, value: &Value) -> Result<(), Stop> {
         for place in 0..self.symmetry.axes.len() {
             let claim = self.regular(place, &value.blocks)?;
@@ -293,7 +312,7 @@ impl Run<'_> {
     }
 }
 
-/// Ways to claim a value with these digits: the elements turn as they are known to, all of them, or only some.
+/// Candidate claims with these digits: the elements rotate as in `known`, all of them, or any subset of the low digits.
 fn ways(known: u32, digits: Digits) -> Vec<Claim> {
     let some = (0..1u32 << MOST_DIGITS).map(|low| low | u32::MAX << MOST_DIGITS);
     [known, u32::MAX].into_iter().chain(some).map(|turning| Claim { digits: digits.clone(), turning }).collect()

@@ -1,4 +1,4 @@
-//! Products and elementwise functions of regions of terms.
+//! Proof steps for products, reductions and elementwise functions. Their operands must be regions of terms.
 
 use super::block::{Block, Holding, Piece, TooManyPieces, row_major, signed, unravel};
 use super::boxes::{self, Cuboid, Interval};
@@ -22,12 +22,12 @@ struct Operand {
     term: TermId,
     region: Vec<Strided>,
     parts: Rc<Parts>,
-    /// Of pieces: the array they are of, and what is to be done with them.
+    /// For pieces of an open array: the array, and the function still pending on the pieces.
     of: Option<(TermId, Pending)>,
 }
 
 impl Operand {
-    /// The operator under which it is open: a share of a mean is more than a contribution to a sum.
+    /// The operator that combines the open parts: `Mean` for shares of a mean, `SquareAdd` for pieces to be squared.
     fn operator(&self, terms: &Terms) -> Operator {
         match self.of {
             Some((_, Pending::Over(n))) if self.parts.is_share(n, terms) => Operator::Mean,
@@ -36,12 +36,12 @@ impl Operand {
         }
     }
 
-    /// Whether it is not what its array is: contributions are missing, or it is still to be squared.
+    /// Whether the operand differs from its array: contributions are missing, or a function is pending.
     fn is_open(&self) -> bool {
         !self.parts.is_closed() || matches!(self.of, Some((_, Pending::Square)))
     }
 
-    /// What it is once a pending square or division is done.
+    /// The term and parts after the pending square or division is applied.
     fn done(&self, function: Function, einsum: &Einsum, terms: &mut Terms) -> Option<(TermId, Parts)> {
         let (of, pending) = self.of.filter(|_| einsum.operands[0] == einsum.result)?;
         let parts = self.parts.as_ref().clone();
@@ -55,7 +55,7 @@ impl Operand {
     }
 }
 
-/// The operands as regions.
+/// Converts the operand blocks to regions.
 fn operands(run: &Run<'_>, id: OpId, device: DeviceId, blocks: &[&Rc<Block>]) -> Result<Vec<Operand>, Flaw> {
     let regions = blocks.iter().enumerate().map(|(operand, block)| match region(block, &run.terms) {
         Ok(operand) => Ok(operand),
@@ -67,7 +67,7 @@ fn operands(run: &Run<'_>, id: OpId, device: DeviceId, blocks: &[&Rc<Block>]) ->
     regions.collect()
 }
 
-/// Where each term dim of a block lies, if the block is a region of one term in the term's order.
+/// The position of each term dim of a block, if the block is a region of one term in the term's order.
 ///
 /// # Errors
 /// Two pieces of which the second does not continue the first.
@@ -100,7 +100,7 @@ fn region(block: &Block, terms: &Terms) -> Result<Operand, Box<(Slot, Slot)>> {
     }
 }
 
-/// A block of several pieces as places of the dims of an array, as its first row in each dim has them.
+/// A block of several pieces as strided positions in the dims of an array, derived from the first row of each dim.
 fn in_many(block: &Block, extents: &[u64]) -> Option<Vec<Strided>> {
     let flat = block.flat().ok()?;
     let base = flat.first().holds.base;
@@ -121,7 +121,7 @@ fn in_many(block: &Block, extents: &[u64]) -> Option<Vec<Strided>> {
             let mut unit = 1;
             while unit < *extent {
                 let step = element(unit)?;
-                // The first piece goes on evenly; from there on, whole pieces follow each other.
+                // The first piece gives the inner positions; whole pieces follow it at equal steps.
                 let mut count = if unit == 1 { row.first()?.at[own].len().max(2) } else { 2 };
                 while count * unit < *extent && element(count * unit)? == step * signed(count) {
                     count += 1;
@@ -139,7 +139,7 @@ fn in_many(block: &Block, extents: &[u64]) -> Option<Vec<Strided>> {
     Some(region)
 }
 
-/// A block of several pieces as ranges of the dims of an array.
+/// A block of several pieces as ranges in the dims of an array.
 fn in_ranges(block: &Block, first: &Piece, extents: &[u64]) -> Option<Vec<Strided>> {
     let starts = unravel(first.holds.base, extents).into_iter();
     let ranges = starts.zip(&block.extents).map(|(start, extent)| Interval { start, end: start + extent });
@@ -147,7 +147,7 @@ fn in_ranges(block: &Block, first: &Piece, extents: &[u64]) -> Option<Vec<Stride
     ranges.collect()
 }
 
-/// A block of one piece as places of the dims of an array.
+/// A block of one piece as strided positions in the dims of an array.
 fn in_steps(block: &Block, piece: &Piece, extents: &[u64]) -> Option<Vec<Strided>> {
     let starts = unravel(piece.holds.base, extents);
     let groups = groups(&block.view, &block.extents)?;
@@ -166,7 +166,7 @@ fn in_steps(block: &Block, piece: &Piece, extents: &[u64]) -> Option<Vec<Strided
     Some(region)
 }
 
-/// A block of these extents that is a region of a term.
+/// A block of these extents that is the given region of a term.
 fn whole(extents: &[u64], term: TermId, region: &[Strided], parts: Rc<Parts>, terms: &Terms) -> Block {
     let strides = row_major(terms.extents(term));
     let base = region.iter().zip(&strides).map(|(places, stride)| signed(places.start * stride)).sum();
@@ -178,12 +178,12 @@ fn whole(extents: &[u64], term: TermId, region: &[Strided], parts: Rc<Parts>, te
     Block { extents: extents.to_vec(), view, pieces: vec![piece] }
 }
 
-/// The term and the region of a block that is one.
+/// The term and region of a block, or `None` if it is not a region.
 pub(super) fn place(block: &Block, terms: &Terms) -> Option<(TermId, Vec<Strided>)> {
     region(block, terms).ok().map(|operand| (operand.term, operand.region))
 }
 
-/// The places of each index, equal in all operands that have it.
+/// The positions of each index; they must be equal in all operands that use the index.
 fn meet(
     run: &Run<'_>,
     id: OpId,
@@ -210,17 +210,17 @@ fn do_not_meet(run: &Run<'_>, id: OpId, device: DeviceId, left: &Operand, right:
     Flaw::DoNotMeet { site: run.site(id, device), left: slot(left), right: slot(right) }
 }
 
-/// The parts of the result's dims, from the ranges of the indices.
+/// The positions of the result's dims, selected from those of all indices.
 fn kept(einsum: &Einsum, ranges: &[Strided]) -> Vec<Strided> {
     einsum.result.iter().map(|index| ranges[usize::from(*index)].clone()).collect()
 }
 
-/// From the first place of each dim to the last, to be told.
+/// The range from first to last position of each dim, for messages.
 fn hulls(region: &[Strided]) -> Cuboid {
     region.iter().map(Strided::hull).collect()
 }
 
-/// A local product: a range of each contracted index, times what the operands hold of their own sums.
+/// A local product. Its contributions are the ranges of the contracted indices times the contributions of the operands.
 pub(super) fn product(
     run: &mut Run<'_>,
     id: OpId,
@@ -244,7 +244,7 @@ pub(super) fn product(
     let parts: Vec<&Parts> = operands.iter().map(|operand| operand.parts.as_ref()).collect();
     run.spend(parts.iter().map(|parts| parts.len()).product())?;
     let parts = match passed.result {
-        // Each device multiplies what it has of both.
+        // Multiplies what each device holds of both operands.
         Operator::Mul => {
             let side = run.terms.side_coordinate(term);
             Parts::sides(parts[0], parts[1], side, Operator::Mul, &run.terms)
@@ -257,7 +257,7 @@ pub(super) fn product(
     Ok(Rc::new(result(run, id, term, &kept(&canonical.einsum, &ranges), parts)))
 }
 
-/// A reduction over dims of the block: a range of each contracted index, and what the operand holds of its own sum.
+/// A local reduction. Its contributions are the ranges of the reduced indices times those of the operand.
 pub(super) fn reduce(
     run: &mut Run<'_>,
     id: OpId,
@@ -281,10 +281,10 @@ pub(super) fn reduce(
     Ok(Rc::new(result(run, id, term, &kept(&canonical.einsum, &ranges), parts)))
 }
 
-/// The ranges of a contracted index, by its coordinate.
+/// The ranges of a contracted index, with the coordinate that counts it.
 type Limit = (CoordinateId, Vec<Interval>);
 
-/// The ranges of each contracted index, and the places of all indices.
+/// The ranges of each contracted index, and the positions of all indices.
 fn contracted(
     run: &mut Run<'_>,
     id: OpId,
@@ -311,20 +311,21 @@ fn dtypes(run: &Run<'_>, id: OpId) -> (Vec<DType>, DType) {
     (from, run.schedule.operation(id).dtype)
 }
 
-/// How open operands pass an operation.
+/// How an operation treats its open operands.
 struct Passed {
-    /// The places of those that are open.
+    /// Positions of the open operands.
     open: Vec<usize>,
-    /// Whether they are all shares of a mean, or pieces to be squared: then it is done to the array they are of.
+    /// The common pending function, if all open operands are shares of a mean or pieces to be squared. The operation
+    /// is then applied to their arrays.
     pending: Option<Pending>,
-    /// The operator of the result; a mean is a sum here.
+    /// Operator of the result. A mean counts as a sum here.
     result: Operator,
     /// Whether a closed operand is spread over the shares of a mean.
     shares: bool,
 }
 
 impl Passed {
-    /// Makes the pending operands the arrays they are of; what is pending then is pending for the result.
+    /// Replaces pending operands by their arrays. Returns the function that is then pending on the result.
     fn take_pending(&self, operands: &mut [Operand]) -> Option<Pending> {
         self.pending?;
         for place in &self.open {
@@ -334,7 +335,7 @@ impl Passed {
     }
 }
 
-/// Holds what is open in the operands against the algebra.
+/// Checks that the operation may be applied to its open operands.
 fn pass(
     run: &Run<'_>,
     id: OpId,
@@ -356,7 +357,7 @@ fn pass(
     let mean = operator == Operator::Mean;
     let fits =
         |choice: &&[usize]| open.iter().all(|place| choice.contains(place)) && (!mean || choice.len() == open.len());
-    // Two factors that are open over different axes pass one after the other.
+    // Two factors that are open over different axes are checked one after the other.
     let one_by_one = open.iter().all(|place| passage.operands.contains(&[*place].as_slice()));
     let at_once = passage.operands.iter().any(fits);
     if !at_once && !one_by_one {
@@ -384,7 +385,7 @@ fn pass(
     Ok(Passed { shares: mean && operands.len() > open.len(), open, pending, result })
 }
 
-/// What is pending for the product of two means.
+/// The function pending on the product of two means.
 fn together(left: Pending, right: Pending) -> Pending {
     match (left, right) {
         (Pending::Over(n), Pending::Over(m)) => Pending::Over(n.saturating_mul(m)),
@@ -396,7 +397,7 @@ fn result(run: &Run<'_>, id: OpId, term: TermId, region: &[Strided], parts: Part
     whole(&run.schedule.operation(id).extents, term, region, Rc::new(parts), &run.terms)
 }
 
-/// The global length of an index.
+/// Global length of an index.
 fn index_length(einsum: &Einsum, operands: &[Operand], index: u8, terms: &Terms) -> u64 {
     let found = einsum.operands.iter().zip(operands).find_map(|(indices, operand)| {
         let dim = indices.iter().position(|known| *known == index)?;
@@ -405,8 +406,8 @@ fn index_length(einsum: &Einsum, operands: &[Operand], index: u8, terms: &Terms)
     found.unwrap_or(1)
 }
 
-/// An elementwise function of closed values, or of the pieces of what it passes. A product of elements is a product that
-/// contracts nothing.
+/// An elementwise function of closed values, or of open pieces if it can be applied piece by piece. An elementwise
+/// product is a product without contracted indices.
 pub(super) fn map(
     run: &mut Run<'_>,
     id: OpId,
@@ -446,16 +447,16 @@ pub(super) fn map(
     Ok(Rc::new(result(run, id, term, &region, parts)))
 }
 
-/// The contributions that a function of operands holds.
+/// The contributions in the result of an elementwise function.
 fn map_parts(run: &mut Run<'_>, function: Function, term: TermId, passed: &Passed, operands: &[Operand]) -> Parts {
     match operands {
         [left, _] if function == Function::Binary(Binary::Div) && !passed.shares => left.parts.as_ref().clone(),
-        // The closed operand is spread evenly over the shares: they are no contributions of a sum of two.
+        // The closed operand is spread evenly over the shares. The result is not a sum of two operands.
         [left, right] if passed.shares => {
             let (place, open) = if left.parts.is_closed() { (3, right) } else { (2, left) };
             open.parts.clone().renamed(&mut run.terms, |terms, inner| terms.inner_coordinate(term, place, inner))
         }
-        // What a closed mask chooses from.
+        // The operand from which a closed mask selects.
         [_, one] if matches!(function, Function::Masked(_)) => one.parts.as_ref().clone(),
         [_, left, right] => {
             let side = run.terms.side_coordinate(term);
@@ -470,7 +471,7 @@ fn map_parts(run: &mut Run<'_>, function: Function, term: TermId, passed: &Passe
     }
 }
 
-/// A filler of one block, which must stand where the operation takes it to be.
+/// A filler of one block. The block must be at the position that the operation assumes.
 pub(super) fn fill(
     run: &mut Run<'_>,
     id: OpId,
@@ -481,7 +482,7 @@ pub(super) fn fill(
 ) -> Result<Rc<Block>, Flaw> {
     let operand = &operands(run, id, device, &[block])?[0];
     let (dim, valid, with) = filler;
-    // Blocks have few dims: the operation is verified.
+    // The conversion cannot fail: verified operations have few dims.
     let function = Function::Fill { dim: u8::try_from(dim).unwrap_or(u8::MAX), valid, with };
     let stands = |range: Interval| {
         let start = place.at(run.mesh(), device).and_then(|block| block.checked_mul(range.len()));
@@ -496,7 +497,7 @@ pub(super) fn fill(
     map(run, id, device, function, &einsum, &[block])
 }
 
-/// One contribution of a sum of as many as there are devices along the axes: of the first the block, of the others 0.
+/// One contribution to a sum over the devices along the axes: the block on the first device, 0 on the others.
 pub(super) fn mask(
     run: &mut Run<'_>,
     id: OpId,
@@ -530,7 +531,7 @@ pub(super) fn mask(
     Ok(Rc::new(block))
 }
 
-/// A softmax needs a whole dim.
+/// Checks that the softmax sees a whole dim.
 fn check_softmax(
     run: &Run<'_>,
     id: OpId,
@@ -548,7 +549,7 @@ fn check_softmax(
     Err(Flaw::PartialDim { site: run.site(id, device), function: function.to_string(), dim, slot })
 }
 
-/// An operand that is open where it may not be.
+/// The flaw for an operand that is open where it must be closed.
 fn open_operand(run: &Run<'_>, id: OpId, device: DeviceId, function: &str, operand: &Operand) -> Flaw {
     let missing = operand.parts.first_missing(&run.terms).unwrap_or_default();
     Flaw::OpenOperand {

@@ -1,7 +1,7 @@
-//! Cutting blocks and putting them together, whatever views their pieces lie in.
+//! Slices and assembles blocks whose pieces lie in different views.
 //!
-//! A region of a view is a box in any finer view too, where each dim is taken whole or at one index. Where it takes a
-//! range of a dim whose pieces lie in a finer view, or views cross, the blocks are laid flat first.
+//! A region of a view that takes each dim whole or at one index is a box in any finer view, too. If a region takes a
+//! range of a dim whose pieces lie in a finer view, or if views are incompatible, the blocks are flattened first.
 
 use super::block::{Block, Piece, TooManyPieces, common_view, without_ones};
 use super::boxes::{self, Cuboid, Interval};
@@ -32,7 +32,7 @@ pub(super) fn slice(block: &Block, view: &[u64], region: &[Interval], extents: &
     Block::fitted(extents.to_vec(), view, pieces)
 }
 
-/// A block of these extents of others, each in its region of the view.
+/// A block with these extents, assembled from blocks that each fill a region of the view.
 pub(super) fn assemble(extents: &[u64], view: &[u64], parts: &[(&Rc<Block>, Cuboid)]) -> Result<Block, TooManyPieces> {
     let plain = || view.iter().map(|extent| without_ones(&[*extent])).collect::<Vec<_>>();
     let (finer, flat) = finer(view, parts).map_or_else(|| (plain(), true), |finer| (finer, false));
@@ -49,20 +49,20 @@ pub(super) fn assemble(extents: &[u64], view: &[u64], parts: &[(&Rc<Block>, Cubo
     Block::fitted(extents.to_vec(), finer.concat(), pieces)
 }
 
-/// Blocks in a view in which the pieces of all of them lie; `None` where they have to be laid flat.
+/// The blocks' common view, or `None` if they must be flattened.
 pub(super) fn common_to_all<'a>(mut blocks: impl Iterator<Item = &'a Block>) -> Option<Vec<u64>> {
     let first = blocks.next().map(|block| block.view.clone()).unwrap_or_default();
     blocks.try_fold(first, |common, block| common_view(&common, &block.view))
 }
 
-/// Whether a region of a view is a box in a finer one.
+/// Whether a region of a view is a box in a finer view.
 fn stays_box(view: &[u64], finer: &[u64], region: &[Interval]) -> bool {
     let groups = groups(finer, view).expect("a refinement");
     let mut dims = region.iter().zip(view).zip(groups);
     dims.all(|((range, extent), finer)| finer.len() < 2 || range.len() == 1 || range.len() == *extent)
 }
 
-/// A region of a view in a finer one, in which it is a box.
+/// Expresses a region of a view as a box in a finer view.
 fn spread(view: &[u64], finer: &[u64], region: &[Interval]) -> Cuboid {
     let groups = groups(finer, view).expect("a refinement");
     let mut spread = Vec::with_capacity(finer.len());
@@ -76,7 +76,7 @@ fn spread(view: &[u64], finer: &[u64], region: &[Interval]) -> Cuboid {
     spread
 }
 
-/// An index of a dim in its finer dims.
+/// Expresses an index of a dim in its finer dims.
 fn digits(index: u64, finer: &[u64]) -> Cuboid {
     let mut rest = index;
     let mut digits: Cuboid = finer
@@ -92,7 +92,7 @@ fn digits(index: u64, finer: &[u64]) -> Cuboid {
     digits
 }
 
-/// For each dim of the view the finer dims in which the pieces of all parts lie.
+/// For each dim of the view, the finer dims in which the pieces of all parts lie.
 fn finer(view: &[u64], parts: &[(&Rc<Block>, Cuboid)]) -> Option<Vec<Vec<u64>>> {
     let mut finer: Vec<Vec<u64>> = view.iter().map(|extent| without_ones(&[*extent])).collect();
     let mut in_ranges = vec![false; view.len()];
@@ -117,7 +117,7 @@ fn finer(view: &[u64], parts: &[(&Rc<Block>, Cuboid)]) -> Option<Vec<Vec<u64>>> 
     boxes.then_some(finer)
 }
 
-/// A piece of a part, in the finer dims of the view.
+/// A piece of a part, expressed in the finer dims of the view.
 fn placed(piece: Piece, view: &[u64], finer: &[Vec<u64>], region: &[Interval]) -> Piece {
     let Piece { at, mut holds } = piece;
     let mut own = at.into_iter().zip(std::mem::take(&mut holds.strides));

@@ -1,26 +1,27 @@
-//! What a step along an axis does to a dim: one digit of its index grows by one.
+//! Digits of an index that rotate with a mesh axis.
 //!
-//! With an axis of n devices the index of a dim, written as `(major * n + digit) * weight + minor`, becomes that of
-//! the next digit, and of digit 0 from n - 1. A cut takes such a digit along, or has it as the index that it takes.
+//! For an axis of n devices, an index is written as `(major * n + digit) * weight + minor`. A step along the axis
+//! increases `digit` by one, with n - 1 wrapping to 0: the digit *turns*. A cut either includes all values of a digit
+//! or selects one of them.
 
 use crate::mesh::{AxisId, Mesh};
 use crate::schedule::view::{groups, lengths};
 use crate::schedule::{Cut, Region, Turn};
 use std::ops::Range;
 
-/// A digit of a dim that turns with an axis.
+/// A digit of a dim that rotates with an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Digit {
     /// The dim.
     pub(super) dim: usize,
-    /// How far one step of the digit is.
+    /// Index distance of one digit step.
     pub(super) weight: u64,
 }
 
-/// The digits that turn together, in order.
+/// Digits that rotate together, sorted.
 pub(super) type Digits = Vec<Digit>;
 
-/// Adds digits that are not there yet; whether there were some.
+/// Adds missing digits. Returns whether any were missing.
 pub(super) fn unite(digits: &mut Digits, more: impl IntoIterator<Item = Digit>) -> bool {
     let before = digits.len();
     digits.extend(more);
@@ -29,8 +30,8 @@ pub(super) fn unite(digits: &mut Digits, more: impl IntoIterator<Item = Digit>) 
     digits.len() > before
 }
 
-/// Whether turning these digits is a permutation in which the order plays no role: each fits its dim, and two of one
-/// dim are the same or lie apart. Each comes with the length of its axis.
+/// Whether rotating these digits (each with the length of its axis) is a permutation whose steps commute: each digit
+/// fits its dim, and two digits of one dim are equal or do not overlap.
 pub(super) fn lie_apart(digits: &[(Digit, u64)], extents: &[u64]) -> bool {
     let period = |(digit, n): &(Digit, u64)| digit.weight.checked_mul(*n).filter(|period| *period > 0);
     let fits = |place: &(Digit, u64)| {
@@ -47,22 +48,22 @@ pub(super) fn lie_apart(digits: &[(Digit, u64)], extents: &[u64]) -> bool {
         })
 }
 
-/// A region of a view of a block, as a step along an axis turns it.
+/// A region of a view of a block, and how a step along an axis rotates it.
 pub(super) struct Cutting<'a> {
     n: u64,
     view: &'a [u64],
-    /// What is taken of each dim of the view.
+    /// Length taken of each dim of the view.
     lengths: Vec<u64>,
-    /// Of each dim of the view, the weight of the digit if it is taken at one index that turns; `None` at one that
-    /// stays. Empty where it is not taken at an index.
+    /// Per dim of the view: `None` if a range or the whole dim is taken, `Some(None)` if a single fixed index is
+    /// taken, `Some(Some(weight))` if a single index is taken that rotates with this weight.
     taken: Vec<Option<Option<u64>>>,
-    /// The dims of the view that each dim of the block, and of the piece, consists of.
+    /// The view dims that make up each dim of the block and of the piece.
     whole: Vec<Range<usize>>,
     piece: Vec<Range<usize>>,
 }
 
 impl<'a> Cutting<'a> {
-    /// `None` where the region does not turn.
+    /// Returns `None` if the region does not rotate.
     pub(super) fn new(
         mesh: &Mesh,
         axis: AxisId,
@@ -82,7 +83,7 @@ impl<'a> Cutting<'a> {
         Some(Cutting { n: mesh.size(axis), view, taken: taken.collect::<Option<_>>()?, lengths, whole, piece })
     }
 
-    /// The digits of the block by which the region is taken.
+    /// Digits of the block that select the region.
     pub(super) fn indices(&self) -> Digits {
         let mut indices = Digits::new();
         for (place, taken) in self.taken.iter().enumerate() {
@@ -93,15 +94,15 @@ impl<'a> Cutting<'a> {
         indices
     }
 
-    /// What the digits of a block must be for the region to turn with them: those by which it is taken, and of the
-    /// others those that it does not cut.
+    /// Digits that a block must have for the region to rotate with it: those that select the region, and those of
+    /// `digits` that the region does not cut.
     pub(super) fn kept(&self, digits: &[Digit]) -> Digits {
         let mut kept = self.indices();
         unite(&mut kept, digits.iter().copied().filter(|digit| self.passing(*digit).is_some()));
         kept
     }
 
-    /// The digits of the piece, of those of the block.
+    /// Maps digits of the block to digits of the piece.
     pub(super) fn down(&self, digits: &[Digit]) -> Digits {
         let mut down = Digits::new();
         for (place, weight) in digits.iter().filter_map(|digit| self.passing(*digit)) {
@@ -110,7 +111,7 @@ impl<'a> Cutting<'a> {
         down
     }
 
-    /// The digits of the block, of those of the piece.
+    /// Maps digits of the piece to digits of the block.
     pub(super) fn up(&self, digits: &[Digit]) -> Digits {
         let mut up = Digits::new();
         for digit in digits {
@@ -126,13 +127,13 @@ impl<'a> Cutting<'a> {
         self.lengths[place] == self.view[place]
     }
 
-    /// The dim of the view in which a digit of the block lies, if all of it is taken.
+    /// The view dim that contains a digit of the block, and the digit's weight there, if the whole dim is taken.
     fn passing(&self, digit: Digit) -> Option<(usize, u64)> {
         located(digit, self.n, self.view, &self.whole).filter(|(place, _)| self.is_whole(*place))
     }
 }
 
-/// The dim of a view in which a digit lies, and its weight there.
+/// The view dim that contains a digit, and the digit's weight there.
 fn located(digit: Digit, n: u64, view: &[u64], groups: &[Range<usize>]) -> Option<(usize, u64)> {
     let period = digit.weight.checked_mul(n)?;
     let mut inner = 1;
@@ -147,7 +148,7 @@ fn located(digit: Digit, n: u64, view: &[u64], groups: &[Range<usize>]) -> Optio
     None
 }
 
-/// A digit of one dim of a view as one of the dim that it is a part of.
+/// Maps a digit of a view dim to the dim that it is a part of.
 fn raised(groups: &[Range<usize>], view: &[u64], place: usize, weight: u64) -> Option<Digit> {
     let dim = groups.iter().position(|dims| dims.contains(&place))?;
     let inner: u64 = view[place + 1..groups[dim].end].iter().product();

@@ -1,4 +1,4 @@
-//! What can be wrong with a schedule, and where.
+//! Flaws of a schedule, with their locations.
 
 use super::terms::Slot;
 use crate::mesh::{DeviceId, Mesh};
@@ -29,17 +29,17 @@ impl Site {
 }
 
 impl fmt::Display for Site {
-    /// `%7 on d5 (X 1, Y 2)`
+    /// Formats as `%7 on d5 (X 1, Y 2)`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let coordinates: Vec<String> = self.coordinates.iter().map(|(axis, at)| format!("{axis} {at}")).collect();
         write!(f, "%{} on {} ({})", self.operation.index(), self.device, coordinates.join(", "))
     }
 }
 
-/// The first thing that is wrong with a schedule.
+/// The first error found in a schedule.
 #[derive(Clone, Debug, PartialEq, Eq, Error, Diagnostic)]
 pub enum Flaw {
-    /// The schedule is none.
+    /// The schedule is malformed.
     #[error(transparent)]
     #[diagnostic(transparent)]
     Malformed(#[from] Malformed),
@@ -47,190 +47,187 @@ pub enum Flaw {
     #[error("the definition of array `{array}` is malformed: {what}")]
     #[diagnostic(code("proof-malformed-array"))]
     MalformedArray {
-        /// Its name.
+        /// Name of the array.
         array: String,
-        /// What is wrong.
+        /// Description of the error.
         what: String,
     },
-    /// A message to a device cannot go as it is told to.
-    #[error("{site}: the message has no way: {why}")]
-    #[diagnostic(code("proof-no-way"), help("write the schedule for the links that the machine has"))]
+    /// A message cannot be routed as the schedule prescribes.
+    #[error("{site}: the message has no route: {why}")]
+    #[diagnostic(code("proof-no-way"), help("write the schedule for the links of this machine"))]
     NoWay {
-        /// Where it should arrive.
+        /// Operation and receiving device.
         site: Site,
-        /// What is in its way.
+        /// The obstacle.
         why: String,
     },
-    /// A contribution would be there twice.
+    /// A contribution would be counted twice.
     #[error("{site}: {slot} is counted twice: operands {} and {} share a contribution", operands.0, operands.1)]
     #[diagnostic(code("proof-counted-twice"), help("each contribution to a sum must be added once"))]
     CountedTwice {
-        /// Where.
+        /// Operation and device.
         site: Site,
-        /// What.
+        /// The elements concerned.
         slot: Slot,
-        /// The first two operands that have it, by their place from 0.
+        /// The first two operands that hold it, numbered from 0.
         operands: (usize, usize),
     },
-    /// Elements of different places of an array are combined, or an output has an element of another place.
-    #[error("{site}: {found} stands where {expected} belongs")]
+    /// Elements of different positions of an array are combined, or an output has an element of another position.
+    #[error("{site}: expected {expected}, found {found}")]
     #[diagnostic(code("proof-wrong-place"))]
     WrongPlace {
-        /// Where.
+        /// Operation and device.
         site: Site,
-        /// What should be there.
+        /// Expected elements.
         expected: Slot,
-        /// What is there.
+        /// Found elements.
         found: Slot,
     },
     /// Elements of different arrays are combined, or an output is another array.
-    #[error("{site}: {found} of another array stands where {expected} belongs")]
+    #[error("{site}: expected {expected}, found {found} of another array")]
     #[diagnostic(code("proof-wrong-array"))]
     WrongArray {
-        /// Where.
+        /// Operation and device.
         site: Site,
-        /// What should be there.
+        /// Expected elements.
         expected: Slot,
-        /// What is there.
+        /// Found elements.
         found: Slot,
     },
-    /// Open pieces are combined with an operator that is not theirs.
-    #[error("{site}: pieces of {slot} are combined with {used}, and must be with {needed}")]
+    /// Open pieces are combined with the wrong operator.
+    #[error("{site}: partial results of {slot} are combined with {used}, expected {needed}")]
     #[diagnostic(code("proof-wrong-operator"))]
     WrongOperator {
-        /// Where.
+        /// Operation and device.
         site: Site,
-        /// What.
+        /// The elements concerned.
         slot: Slot,
-        /// The operator of the operation or declaration.
+        /// Operator of the operation or declaration.
         used: Operator,
-        /// That of the pieces.
+        /// Operator of the pieces.
         needed: Operator,
     },
-    /// A value that the operation needs is not there.
-    #[error("{site}: the value of {missing} is read where it is absent")]
+    /// A device does not have a value that the operation reads.
+    #[error("{site}: the value is absent on {missing}")]
     #[diagnostic(code("proof-read-absent"))]
     ReadAbsent {
-        /// Where.
+        /// Operation and device.
         site: Site,
-        /// On which device there is nothing.
+        /// The device without the value.
         missing: DeviceId,
     },
-    /// A part of a block gets no value.
-    #[error("{site}: nothing fills the block at {}", ranges(gap))]
+    /// A part of a block is never written.
+    #[error("{site}: the block has a gap at {}", ranges(gap))]
     #[diagnostic(code("proof-unfilled"))]
     Unfilled {
-        /// Where.
+        /// Operation and device.
         site: Site,
-        /// First and one past the last in each dim of the result's view.
+        /// First and one past the last index in each dim of the result's view.
         gap: Vec<(u64, u64)>,
     },
-    /// A part of a block gets two values.
-    #[error("{site}: operands {} and {} both fill the block at {}", operands.0, operands.1, ranges(overlap))]
+    /// A part of a block is written twice.
+    #[error("{site}: operands {} and {} overlap at {}", operands.0, operands.1, ranges(overlap))]
     #[diagnostic(code("proof-filled-twice"))]
     FilledTwice {
-        /// Where.
+        /// Operation and device.
         site: Site,
-        /// First and one past the last in each dim of the result's view.
+        /// First and one past the last index in each dim of the result's view.
         overlap: Vec<(u64, u64)>,
-        /// The operands, by their place from 0.
+        /// The operands, numbered from 0.
         operands: (usize, usize),
     },
-    /// The elements of an operand are no region of one array in its order, or they are summed unequally far.
-    #[error("{site}: operand {operand} is no region of one array: it has {first} and also {other}")]
+    /// The elements of an operand are not an in-order region of one array, or hold different contributions.
+    #[error("{site}: operand {operand} is not one region of an array: it holds {first} and {other}")]
     #[diagnostic(code("proof-scattered-operand"))]
     ScatteredOperand {
-        /// Where.
+        /// Operation and device.
         site: Site,
-        /// Its place, from 0.
+        /// The operand, numbered from 0.
         operand: usize,
         /// The first piece.
         first: Slot,
-        /// One that does not continue it.
+        /// A piece that does not continue it.
         other: Slot,
     },
-    /// The ranges of operands differ in an index that they share.
-    #[error("{site}: operands do not meet: {left} with {right}")]
-    #[diagnostic(
-        code("proof-operands-do-not-meet"),
-        help("along a shared index both operands must hold the same range of the same length")
-    )]
+    /// Operands have different ranges of an index that they share.
+    #[error("{site}: operands do not match: {left} and {right}")]
+    #[diagnostic(code("proof-operands-do-not-meet"), help("both operands must hold the same range of a shared index"))]
     DoNotMeet {
-        /// Where.
+        /// Operation and device.
         site: Site,
         /// One operand.
         left: Slot,
-        /// Another.
+        /// The other operand.
         right: Slot,
     },
-    /// A function needs more than a device has of it.
-    #[error("{site}: {function} needs all of dim {dim}, and has {slot}")]
+    /// A function needs a whole dim, but the device has only a part of it.
+    #[error("{site}: {function} needs all of dim {dim}, found {slot}")]
     #[diagnostic(code("proof-partial-dim"))]
     PartialDim {
-        /// Where.
+        /// Operation and device.
         site: Site,
         /// The function.
         function: String,
-        /// The place of the dim.
+        /// The dim, numbered from 0.
         dim: usize,
-        /// What is there.
+        /// The elements held.
         slot: Slot,
     },
-    /// A filler takes lanes for padding by their place, and they stand elsewhere.
-    #[error("{site}: the filler takes {slot} for another block of dim {dim}")]
+    /// A filler selects padding lanes by position, and the block is at another position.
+    #[error("{site}: the filler expects another block of dim {dim}, found {slot}")]
     #[diagnostic(code("proof-filler-place"))]
     FillerPlace {
-        /// Where.
+        /// Operation and device.
         site: Site,
-        /// The place of the dim.
+        /// The dim, numbered from 0.
         dim: usize,
-        /// What is there.
+        /// The elements held.
         slot: Slot,
     },
-    /// A function of an open sum that is not that of its pieces.
-    #[error("{site}: {function} of {slot}, whose sum is open: {missing} is missing")]
+    /// A function is applied to an open sum, although it cannot be applied piece by piece.
+    #[error("{site}: {function} of {slot} before its sum is complete: {missing} is missing")]
     #[diagnostic(code("proof-open-operand"), help("close the sum before this operation"))]
     OpenOperand {
-        /// Where.
+        /// Operation and device.
         site: Site,
         /// The function.
         function: String,
-        /// Of what.
+        /// The elements concerned.
         slot: Slot,
-        /// The first contribution that it lacks.
+        /// The first missing contribution.
         missing: String,
     },
-    /// An output has nothing on a device.
-    #[error("{site}: {slot} is missing: the output is absent")]
+    /// A device has no part of an output.
+    #[error("{site}: the output is absent, expected {slot}")]
     #[diagnostic(code("proof-missing"))]
     Missing {
-        /// Where.
+        /// Operation and device.
         site: Site,
-        /// What should be there.
+        /// Expected elements.
         slot: Slot,
     },
     /// An output lacks contributions.
-    #[error("{site}: the sum of {slot} is not complete: {missing} is missing")]
+    #[error("{site}: the sum of {slot} is incomplete: {missing} is missing")]
     #[diagnostic(code("proof-missing-contribution"))]
     MissingContribution {
-        /// Where.
+        /// Operation and device.
         site: Site,
-        /// Of what.
+        /// The elements concerned.
         slot: Slot,
-        /// The first contribution that it lacks.
+        /// The first missing contribution.
         missing: String,
     },
     /// The proof would take too much time or memory.
-    #[error("the schedule is too large to be proven: {what}")]
+    #[error("the schedule is too large to prove: {what}")]
     #[diagnostic(code("proof-too-large"))]
     TooLarge {
-        /// What there is too much of.
+        /// The quantity that is too large.
         what: String,
     },
 }
 
 impl Flaw {
-    /// The operation where it shows first.
+    /// The operation at which the flaw first shows.
     pub fn operation(&self) -> Option<OpId> {
         match self {
             Flaw::Malformed(malformed) => malformed.operation(),
@@ -253,7 +250,7 @@ impl Flaw {
         }
     }
 
-    /// The operands of that operation that it is about, by their place from 0.
+    /// The operands of that operation that are involved, numbered from 0.
     pub fn operands(&self) -> Vec<usize> {
         match self {
             Flaw::CountedTwice { operands, .. } | Flaw::FilledTwice { operands, .. } => vec![operands.0, operands.1],

@@ -1,4 +1,4 @@
-//! What devices hold on the way through a schedule, in the elements of the arrays: for those who want to see it.
+//! The array elements that devices hold at each step of a schedule, for display.
 
 use super::block::{Piece, row_major, unravel};
 use super::boxes::{self, Cuboid, Interval};
@@ -13,38 +13,38 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::rc::Rc;
 
-/// The most boxes that one piece is told in, and the most of a value on one device.
+/// Maximum number of boxes per piece, and per value and device.
 const MOST_BOXES: usize = 1 << 12;
 
 /// A box of an array that a device holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Held {
-    /// The name of the array.
+    /// Name of the array.
     pub array: Rc<str>,
-    /// Of the whole array, padding included.
+    /// Extents of the whole array, including padding.
     pub extents: Rc<[u64]>,
-    /// The box: first and one past the last, of each dim.
+    /// The box: first and one past the last index in each dim.
     pub region: Vec<Range<u64>>,
-    /// What of its sum it has.
+    /// The contributions to the sum that are held.
     pub contributions: Rc<Contributions>,
 }
 
 /// A set of contributions to a sum.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Contributions {
-    /// The ways in which the sum is taken apart, each with its length; none where all of it is there.
+    /// The coordinates along which the sum is decomposed, each with its length; empty if the sum is complete.
     space: Vec<(CoordinateId, u64)>,
-    /// In the order of these.
+    /// Boxes in the space of these coordinates.
     boxes: Vec<Cuboid>,
 }
 
 impl Contributions {
-    /// Whether nothing is missing.
+    /// Whether all contributions are present.
     pub fn is_all(&self) -> bool {
         self.space.is_empty()
     }
 
-    /// How many contributions to one sum these sets have together, and how many there are; what two have counts once.
+    /// The number of contributions in the union of these sets, and the total number.
     pub fn share(sets: &[&Contributions]) -> (u128, u128) {
         let space: BTreeMap<CoordinateId, u64> = sets.iter().flat_map(|set| set.space.iter().copied()).collect();
         let whole: Cuboid = space.values().map(|length| Interval::whole(*length)).collect();
@@ -65,10 +65,10 @@ impl Contributions {
     }
 }
 
-/// What each of some devices holds of some values; `None` where it has no block, or one in too many boxes.
+/// What each of the given devices holds of the given values; `None` if it has no block, or one with too many boxes.
 pub type Holdings = BTreeMap<OpId, Vec<Option<Vec<Held>>>>;
 
-/// What devices hold of the results of some operations, as the proof follows them.
+/// What the devices hold of the results of some operations, as found by the proof.
 ///
 /// # Errors
 /// As [`prove`](super::prove).
@@ -99,13 +99,13 @@ pub fn holdings(schedule: &Schedule, wanted: &BTreeSet<OpId>, devices: &[DeviceI
     }
 }
 
-/// The pieces of a block as boxes of arrays.
+/// Expresses the pieces of a block as boxes of arrays.
 fn boxes_of(pieces: &[Piece], terms: &Terms) -> Option<Vec<Held>> {
     let mut held = Vec::new();
     for piece in pieces {
         let extents: Rc<[u64]> = terms.extents(piece.holds.term).into();
         let array: Rc<str> = terms.name(piece.holds.term).into();
-        let (space, parts) = piece.holds.parts.told(terms);
+        let (space, parts) = piece.holds.parts.as_boxes(terms);
         let contributions = Rc::new(Contributions { space, boxes: parts });
         let dims = piece.at.iter().map(|range| range.len()).zip(piece.holds.strides.iter().copied());
         let dims = dims.filter(|(length, _)| *length > 1).collect();
@@ -120,9 +120,9 @@ fn boxes_of(pieces: &[Piece], terms: &Terms) -> Option<Vec<Held>> {
     Some(held)
 }
 
-/// The elements `base + sum of stride * offset` of an array as boxes; `None` if these are too many.
+/// The elements `base + sum(stride * offset)` of an array as boxes; `None` if there are too many.
 ///
-/// - `dims`: lengths, each at least 2, and strides.
+/// - `dims`: lengths (each at least 2) and strides.
 fn regions(base: i64, dims: Vec<(u64, i64)>, extents: &[u64]) -> Option<Vec<Vec<Range<u64>>>> {
     let weights = row_major(extents);
     let mut open = vec![(base, dims)];
@@ -135,7 +135,7 @@ fn regions(base: i64, dims: Vec<(u64, i64)>, extents: &[u64]) -> Option<Vec<Vec<
         let mut lengths = vec![1u64; extents.len()];
         let mut trouble = None;
         for (place, (length, stride)) in dims.iter().enumerate() {
-            // Of dims of length 1 the first of equal weight is passed over.
+            // A dim of length 1 has the same weight as its neighbour and is skipped.
             let fits = (0..extents.len())
                 .find(|dim| u64::try_from(*stride) == Ok(weights[*dim]) && extents[*dim] > 1 && lengths[*dim] == 1);
             match fits {
@@ -152,7 +152,7 @@ fn regions(base: i64, dims: Vec<(u64, i64)>, extents: &[u64]) -> Option<Vec<Vec<
         };
         let (length, stride) = dims.remove(place);
         match dim {
-            // It runs on into the next rows: whole ones are a box of one dim more.
+            // The range continues into the next rows. If it covers whole rows, it is a box with one more dim.
             Some(dim) if at[dim] == 0 && length.is_multiple_of(extents[dim]) => {
                 let row = i64::try_from(extents[dim]).ok()?.checked_mul(stride)?;
                 dims.push((extents[dim], stride));
@@ -175,7 +175,7 @@ mod tests {
     use crate::mesh::{AxisId, Mesh};
     use itertools::Itertools;
 
-    /// Random sets of parts of a sum over two axes, told in one axis or in both: what they have together is counted.
+    /// Random sets of parts of a sum over one or two axes: their union is counted correctly.
     #[test]
     fn contributions_count_once() {
         let mesh = Mesh::of(&[("X", 3), ("Y", 4)]);
@@ -206,11 +206,11 @@ mod tests {
         assert_eq!(Contributions::share(&[&all]), (1, 1));
     }
 
-    /// Strides of all kinds over a small array: the boxes have each element as often as the strides reach it.
+    /// All kinds of strides over a small array: the boxes contain each element as often as the strides visit it.
     #[test]
     fn boxes_have_the_elements_that_strides_reach() {
         let mut random = fastrand::Rng::with_seed(11);
-        let mut told = 0;
+        let mut count = 0;
         for _ in 0..4000 {
             let extents: Vec<u64> = (0..random.usize(1..4)).map(|_| random.u64(1..5)).collect();
             let total: u64 = extents.iter().product();
@@ -240,8 +240,8 @@ mod tests {
             let mut found: Vec<i64> = points.map(|at| i64::try_from(number(at)).expect("small")).collect();
             found.sort_unstable();
             assert_eq!(found, reached, "{extents:?} {base} {dims:?} {boxes:?}");
-            told += 1;
+            count += 1;
         }
-        assert!(told > 1000, "{told}");
+        assert!(count > 1000, "{count}");
     }
 }

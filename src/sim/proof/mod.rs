@@ -1,23 +1,28 @@
-//! Proves a schedule right for all data, by running it on symbols.
+//! Proves that a schedule is correct for all data, by symbolic execution.
 //!
-//! Nothing in the schedule is believed but the definitions of its arrays, and that it has the form of one
-//! ([`Verified`]). `run` follows, for each device, *which elements of which array* each box of a block holds and
-//! *which contributions* of their sums; at the end each output must be, on each device, the elements that its
-//! sharding gives to the device, with every contribution once. The cost depends on the numbers of devices,
-//! operations and pieces, never on the sizes of arrays. Along an axis where every operation does the same on all
-//! devices but for their place, one of them is followed, and the blocks of the others are its own, turned.
+//! The proof relies only on the definitions of the arrays and on the schedule being well-formed ([`Verified`]). `run`
+//! tracks, for each device, *which elements of which array* each box of a block holds and *which contributions* of
+//! their sums. At the end, each device must hold exactly the output elements that the output's sharding assigns to
+//! it, with every contribution exactly once. The cost depends on the numbers of devices, operations and pieces, not
+//! on array sizes. Along an axis where all devices perform the same operations up to their position, one device is
+//! followed. The blocks of the other devices are its blocks, rotated.
 //!
 //! ```text
-//! padding that padding reaches no result
-//! terms   arrays of the dense computation, equal computations as one
-//! parts   the contributions that a value holds
-//! block   pieces of a block: box, elements, contributions      cut   regions of blocks
-//! strided the places of a dim that a computation takes: a range, or ranges in equal steps
-//! ways    every message on links that are there
-//! symmetry  along which axes one device stands for all      claims  why, operation by operation
-//! holdings  what devices hold on the way, for those who want to see it
-//! turn    the blocks of the others      digits  what turns in a dim
-//! run     one operation after another      compute   products and functions      outputs   the end
+//! padding   checks that padding reaches no result
+//! terms     arrays of the dense computation; equal computations share one term
+//! parts     the contributions that a value holds
+//! block     pieces of a block: box, elements, contributions
+//! cut       regions of blocks
+//! strided   the positions of a dim that a computation takes: a range, or ranges in equal steps
+//! ways      checks that every message uses existing links
+//! symmetry  axes along which one device represents all
+//! claims    justifies that symmetry, operation by operation
+//! turn      blocks of the devices that are not followed
+//! digits    the digits of an index that rotate with an axis
+//! holdings  what devices hold at each step, for display
+//! run       runs the operations in order
+//! compute   products and functions
+//! outputs   checks the outputs
 //! ```
 
 mod block;
@@ -47,33 +52,33 @@ pub use ways::ways;
 use crate::mesh::AxisSet;
 use crate::schedule::{Schedule, Verified, verify};
 
-/// That a schedule computes what it declares, and how large the proof was.
+/// A successful proof, and its size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Proof {
-    /// Operations that were followed.
+    /// Number of operations followed.
     pub operations: usize,
-    /// The devices for which it holds.
+    /// Number of devices for which the proof holds.
     pub devices: usize,
-    /// Devices on which they were followed: those of the others do the same, translated along the mesh.
+    /// Number of devices followed. The others do the same, translated along the mesh.
     pub followed: usize,
-    /// The axes along which one device stands for all.
+    /// Axes along which one device represents all.
     pub collapsed: AxisSet,
-    /// Pieces of blocks that were followed, over all operations and devices.
+    /// Number of block pieces followed, summed over operations and devices.
     pub pieces: usize,
 }
 
-/// Proves that the schedule computes its outputs, whatever its inputs hold.
+/// Proves that the schedule computes its outputs for any input data.
 ///
-/// Arithmetic is taken as exact: a sum may be taken apart and put together in any order.
+/// Arithmetic is taken as exact: sums may be reassociated and reordered.
 ///
 /// # Errors
-/// The first flaw in list order: what is malformed comes first, then what an operation does wrong on the first
-/// device, then what the outputs lack. [`Flaw::TooLarge`] says nothing of the schedule but its size.
+/// The first flaw, in this order: malformed schedules, operations in list order (lowest device first), outputs.
+/// [`Flaw::TooLarge`] means only that the schedule is too large to prove.
 pub fn prove(schedule: &Schedule) -> Result<Proof, Flaw> {
     run::run(sound(schedule)?)
 }
 
-/// The same, all operations followed on all devices, whatever looks alike.
+/// As [`prove`], but follows all operations on all devices, without using symmetry.
 ///
 /// # Errors
 /// As [`prove`].
@@ -81,12 +86,12 @@ pub fn prove_uncollapsed(schedule: &Schedule) -> Result<Proof, Flaw> {
     run::run_uncollapsed(sound(schedule)?)
 }
 
-/// On how many devices a schedule would be followed, as far as can be told before.
+/// Estimates the number of devices that a proof would follow.
 pub fn followed(schedule: Verified<'_>) -> usize {
     symmetry::Symmetry::new(schedule, symmetry::candidates(schedule)).orbits.representatives().len()
 }
 
-/// The form of a schedule is right, and no padding reaches a result.
+/// Checks that the schedule is well-formed and that no padding reaches a result.
 fn sound(schedule: &Schedule) -> Result<Verified<'_>, Flaw> {
     let verified = verify(schedule)?;
     padding::check(verified).map_err(|(place, what)| {

@@ -1,4 +1,4 @@
-//! What the outputs must be at the end.
+//! Checks the outputs at the end of a schedule.
 
 use super::block::{Block, Holding};
 use super::claims::Value;
@@ -11,10 +11,11 @@ use crate::schedule::Output;
 use std::rc::Rc;
 
 impl Run<'_> {
-    /// Each device has the elements of its shard, and the devices along the open axes have each contribution once.
+    /// Checks that each device has the elements of its shard, and that the devices along the open axes hold each
+    /// contribution exactly once.
     pub(super) fn output(&mut self, output: &Output, value: &Value) -> Result<(), Stop> {
         let schedule = self.schedule;
-        // Of what only the first device has there is nothing to combine.
+        // An output that only the first device holds needs no combination.
         let root = output.sharding.operator == Operator::Root;
         let open = if root { Axes::NONE } else { output.sharding.open.in_order() };
         let (operator, group) = (output.sharding.operator, open.group_size(&schedule.mesh));

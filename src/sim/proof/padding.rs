@@ -1,11 +1,11 @@
-//! That padding reaches no result, said of the arrays alone.
+//! Checks that padding reaches no result. Looks only at the arrays.
 //!
-//! The rest of the proof takes padded arrays as they are: the padding of an input is 0, that of other arrays what
-//! their definition makes of it. What is kept of an output is right if no kept element depends on the padding of any
-//! array. A sum over a dim depends on it unless all factors are 0 there, a softmax or a maximum unless it is the least
-//! number there, a minimum unless it is the greatest; all else works lane by lane.
+//! The rest of the proof treats padding like other elements: inputs are padded with 0, and the padding of other arrays
+//! follows from their definitions. An output is correct if none of its elements depends on the padding of an array. A
+//! sum over a dim depends on padding unless all factors are 0 there. A softmax or maximum depends on it unless the
+//! padding is the lowest number, a minimum unless it is the greatest. All other functions work lane by lane.
 //!
-//! That a dim is filled says nothing of lanes that are padding of another dim too, if that one may hold anything.
+//! A filled dim says nothing about lanes that are also padding of another dim, if that other padding is unknown.
 
 use crate::einsum::{Einsum, Index};
 use crate::function::{Filler, Function};
@@ -14,20 +14,20 @@ use crate::schedule::{Array, Dense, Verified};
 /// What is known of the padding in one dim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Lanes {
-    /// The dim has none.
+    /// The dim has no padding.
     None,
-    /// It holds this.
+    /// The padding has this value.
     Filled(Filler),
-    /// It may hold anything.
+    /// The padding may have any value.
     Any,
 }
 
 const ZERO: Lanes = Lanes::Filled(Filler::Zero);
 
-/// Checks all arrays; dims that meet are padded alike, and so are results.
+/// Checks all arrays. Dims that are combined, and results, must be padded equally.
 ///
 /// # Errors
-/// The place of the first array that is wrong, and what is.
+/// The position of the first wrong array, and a description of the error.
 pub(super) fn check(schedule: Verified<'_>) -> Result<(), (usize, String)> {
     let mut known: Vec<Vec<Lanes>> = Vec::with_capacity(schedule.arrays.len());
     for (place, array) in schedule.arrays.iter().enumerate() {
@@ -48,10 +48,10 @@ fn lanes(array: &Array, known: &[Vec<Lanes>]) -> Result<Vec<Lanes>, String> {
         Dense::Product { einsum, .. } => {
             for index in einsum.contracted() {
                 if of(einsum, &own, index).any(|lanes| !matches!(lanes, Lanes::None | ZERO)) {
-                    return Err("a sum runs over padding that is not 0".to_owned());
+                    return Err("a sum includes padding that is not 0".to_owned());
                 }
             }
-            // 0 times what may be infinite is not 0.
+            // The other factor may be infinite, and 0 times infinity is not 0.
             let product =
                 |index: &Index| if of(einsum, &own, *index).all(|lanes| lanes == ZERO) { ZERO } else { Lanes::Any };
             Ok(einsum.result.iter().map(product).collect())
@@ -61,10 +61,10 @@ fn lanes(array: &Array, known: &[Vec<Lanes>]) -> Result<Vec<Lanes>, String> {
             for index in einsum.contracted() {
                 if of(einsum, &own, index).any(|lanes| !matches!(lanes, Lanes::None) && lanes != Lanes::Filled(wanted))
                 {
-                    return Err(format!("the {operator} runs over padding that is not {}", wanted.word()));
+                    return Err(format!("the {operator} includes padding that is not {}", wanted.word()));
                 }
             }
-            // Of nothing but 0 all reductions make 0.
+            // Every reduction of zeros yields 0.
             let reduced =
                 |index: &Index| if of(einsum, &own, *index).all(|lanes| lanes == ZERO) { ZERO } else { Lanes::Any };
             Ok(einsum.result.iter().map(reduced).collect())
@@ -79,7 +79,8 @@ fn lanes(array: &Array, known: &[Vec<Lanes>]) -> Result<Vec<Lanes>, String> {
     }
 }
 
-/// The padding of a function; `all` says whether all operands have a dim and its padding holds this.
+/// The padding of an elementwise function's result. `all` tests whether all operands have the dim padded with this
+/// filler.
 fn mapped(
     function: Function,
     array: &Array,
@@ -97,7 +98,7 @@ fn mapped(
         Function::Softmax { dim } => {
             let along = usize::from(dim);
             if is_padded(along) && !all(&einsum.result[along], least) {
-                return Err("a softmax runs over padding that is not the least number".to_owned());
+                return Err("a softmax includes padding that is not the least number".to_owned());
             }
             each(&|dim, _| if dim == along { ZERO } else { Lanes::Any })
         }
@@ -106,7 +107,7 @@ fn mapped(
             if array.valid[along] != valid {
                 return Err(format!("a filler starts at {valid}, the padding at {}", array.valid[along]));
             }
-            // Where the padding of two dims meets, the filler stands for both.
+            // Where the padding of two dims overlaps, the filler applies to both.
             let own = Lanes::Filled(with);
             each(&|dim, index| if dim == along || all(index, own) { own } else { Lanes::Any })
         }
@@ -115,7 +116,7 @@ fn mapped(
     })
 }
 
-/// What is known in the operands that have an index.
+/// What is known of the padding in each operand that uses the index.
 fn of<'a>(einsum: &'a Einsum, own: &'a [&[Lanes]], index: Index) -> impl Iterator<Item = Lanes> + 'a {
     einsum.operands.iter().zip(own).filter_map(move |(indices, lanes)| {
         let dim = indices.iter().position(|known| *known == index)?;

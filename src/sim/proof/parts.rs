@@ -1,9 +1,9 @@
-//! Which contributions of a sum a value holds.
+//! The contributions of a sum that a value holds.
 //!
-//! A closed value holds the whole sum. A local product holds the part of it that belongs to a range of each
-//! contracted index; a device's piece of an open input holds one part in as many as the group has members. Each way
-//! in which a sum can be taken apart is a [`Coordinate`](super::terms::Coordinate), and what is held is a set of
-//! disjoint boxes in the space of these coordinates.
+//! A closed value holds the whole sum. A local product holds the contributions that belong to a range of each
+//! contracted index. A device's piece of an open input holds 1/n of the contributions in a group of n members. Each
+//! way to decompose a sum is a [`Coordinate`](super::terms::Coordinate). The contributions held are a set of disjoint
+//! boxes in the space of these coordinates.
 
 use super::boxes::{self, Cuboid, Interval};
 use super::terms::{CoordinateId, Terms};
@@ -12,23 +12,23 @@ use crate::operator::Operator;
 use itertools::Itertools;
 use std::collections::BTreeSet;
 
-/// A set of contributions: what is not mentioned by `coordinates` is held in full.
+/// A set of contributions. A coordinate that is not listed is held in full.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Parts {
-    /// How the contributions combine; `Sum` where all are there.
+    /// Operator that combines the contributions; `Sum` if all are present.
     operator: Operator,
     /// In ascending order; empty if and only if the sum is closed.
     coordinates: Vec<CoordinateId>,
-    /// Disjoint, in order; each has an interval for each coordinate.
+    /// Disjoint and sorted; each box has one interval per coordinate.
     boxes: Vec<Cuboid>,
 }
 
-/// Why values cannot be combined.
+/// The reason why values cannot be combined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Clash {
-    /// Two of the operands, by their place, hold the same contribution.
+    /// Two operands, given by position, hold the same contribution.
     Twice(usize, usize),
-    /// The parts are to be combined by this operator, not by the one that was used.
+    /// The parts must be combined with this operator, not with the one used.
     Operator(Operator),
 }
 
@@ -38,13 +38,13 @@ impl Parts {
         Parts { operator: Operator::Sum, coordinates: Vec::new(), boxes: vec![Vec::new()] }
     }
 
-    /// One box, given by its limits; coordinates that are not named are held in full.
+    /// One box with these limits. Coordinates that are not listed are held in full.
     pub(super) fn limited(operator: Operator, limits: &[(CoordinateId, Interval)], terms: &Terms) -> Parts {
         let (coordinates, limits) = limits.iter().copied().unzip();
         Parts::new(operator, coordinates, vec![limits], terms)
     }
 
-    /// Brings coordinates into order, and drops those that are held in full by all boxes.
+    /// Sorts the coordinates and drops those that all boxes hold in full.
     fn new(operator: Operator, coordinates: Vec<CoordinateId>, boxes: Vec<Cuboid>, terms: &Terms) -> Parts {
         let mut columns: Vec<usize> = (0..coordinates.len()).collect();
         columns.retain(|column| {
@@ -61,12 +61,12 @@ impl Parts {
         Parts { operator, coordinates, boxes }
     }
 
-    /// Whether nothing is missing.
+    /// Whether all contributions are present.
     pub(super) fn is_closed(&self) -> bool {
         self.coordinates.is_empty()
     }
 
-    /// The same contributions, to be combined by another operator.
+    /// The same contributions with another operator.
     pub(super) fn under(mut self, operator: Operator) -> Parts {
         if !self.is_closed() {
             self.operator = operator;
@@ -80,13 +80,13 @@ impl Parts {
         volume::is_share(&boxes::whole(&lengths), &self.boxes, n)
     }
 
-    /// What is held, with the length of each coordinate, so that it can be told without the terms.
-    pub(super) fn told(&self, terms: &Terms) -> (Vec<(CoordinateId, u64)>, Vec<Cuboid>) {
+    /// The boxes, and the length of each coordinate, so that they can be displayed without the terms.
+    pub(super) fn as_boxes(&self, terms: &Terms) -> (Vec<(CoordinateId, u64)>, Vec<Cuboid>) {
         let lengths = self.coordinates.iter().map(|id| (*id, terms.coordinate_length(*id)));
         (lengths.collect(), self.boxes.clone())
     }
 
-    /// The same contributions under other coordinates.
+    /// The same contributions with renamed coordinates.
     pub(super) fn renamed(
         &self,
         terms: &mut Terms,
@@ -96,12 +96,12 @@ impl Parts {
         Parts::new(self.operator, coordinates, self.boxes.clone(), terms)
     }
 
-    /// In which ways the sum is taken apart.
+    /// The coordinates along which the sum is decomposed.
     pub(super) fn coordinates(&self) -> &[CoordinateId] {
         &self.coordinates
     }
 
-    /// The contributions in other places: `turn` says where a range of a coordinate, given by its column, comes to lie.
+    /// Moves the contributions: `turn` maps a range of a coordinate, given by its column, to its new ranges.
     pub(super) fn turned(&self, terms: &Terms, turn: impl Fn(usize, Interval) -> Vec<Interval>) -> Parts {
         let boxes = self.boxes.iter().flat_map(|limits| {
             let ranges = limits.iter().enumerate().map(|(column, range)| turn(column, *range));
@@ -116,17 +116,17 @@ impl Parts {
         Parts::new(self.operator, self.coordinates.clone(), boxes, terms)
     }
 
-    /// How what is missing is to be combined with this.
+    /// The operator that combines these parts with the missing ones.
     pub(super) fn operator(&self) -> Operator {
         self.operator
     }
 
-    /// How many boxes it takes to say what is held.
+    /// Number of boxes.
     pub(super) fn len(&self) -> usize {
         self.boxes.len()
     }
 
-    /// The boxes with an interval for each of these coordinates, a superset of its own.
+    /// The boxes with one interval for each of `coordinates`, a superset of its own coordinates.
     fn spread(&self, coordinates: &[CoordinateId], terms: &Terms) -> impl Iterator<Item = Cuboid> {
         let columns: Vec<Result<usize, Interval>> = coordinates
             .iter()
@@ -143,7 +143,7 @@ impl Parts {
         })
     }
 
-    /// What all operands hold together, closed where they cover the whole space.
+    /// The union of what the operands hold; closed if it covers the whole space.
     pub(super) fn combine(operands: &[&Parts], operator: Operator, terms: &Terms) -> Result<Parts, Clash> {
         if let [only] = operands {
             return Ok((*only).clone());
@@ -166,7 +166,7 @@ impl Parts {
         let closed = match overlap {
             Some((left, right)) if !operator.is_idempotent() => return Err(Clash::Twice(owners[left], owners[right])),
             Some(_) => boxes::first_gap(&space, &views).is_none(),
-            // Disjoint boxes fill the space where they have as many points.
+            // Disjoint boxes fill the space if and only if they have the same number of points.
             None => volume::is_share(&space, &boxes, 1),
         };
         if closed {
@@ -182,11 +182,11 @@ impl Parts {
         Ok(Parts::new(operator, coordinates, boxes, terms))
     }
 
-    /// The contributions to a product or a reduction: `limits` on the contracted indices, disjoint ranges of each, times
-    /// what the operands hold.
+    /// The contributions to a product or a reduction: `limits` (disjoint ranges of each contracted index) times the
+    /// contributions of the operands.
     ///
-    /// `rename(place, id)` is the coordinate that the product has for one of its operand. Two operands may be open
-    /// over the same coordinate, as in `A * A`, and the product of their sums has a term for each pair.
+    /// `rename(place, id)` returns the product's coordinate for coordinate `id` of operand `place`. Both operands may
+    /// be open over the same coordinate, as in `A * A`: the product of their sums has a term for each pair.
     pub(super) fn product(
         operands: &[&Parts],
         limits: &[(CoordinateId, Vec<Interval>)],
@@ -209,8 +209,8 @@ impl Parts {
         Parts::new(operator, coordinates, boxes, terms)
     }
 
-    /// The contributions to a sum of two values that may be open: those of each, told apart by `side`. The same for
-    /// the other operators.
+    /// The contributions to an elementwise sum (or another operator) of two values that may be open. `side` tells the
+    /// contributions of the two operands apart.
     pub(super) fn sides(left: &Parts, right: &Parts, side: CoordinateId, operator: Operator, terms: &Terms) -> Parts {
         let all: BTreeSet<CoordinateId> = left.coordinates.iter().chain(&right.coordinates).copied().collect();
         let mut coordinates: Vec<CoordinateId> = all.into_iter().collect();
@@ -228,7 +228,7 @@ impl Parts {
         Parts::new(operator, coordinates, boxes, terms)
     }
 
-    /// The first contribution that is missing: limits on the coordinates that matter.
+    /// The first missing contribution, as limits on the relevant coordinates.
     pub(super) fn first_missing(&self, terms: &Terms) -> Option<Vec<(CoordinateId, Interval)>> {
         let lengths: Vec<u64> = self.coordinates.iter().map(|id| terms.coordinate_length(*id)).collect();
         let views: Vec<&[Interval]> = self.boxes.iter().map(Vec::as_slice).collect();
@@ -253,7 +253,7 @@ mod tests {
             Parts::limited(Operator::Sum, &[(y, one(y_at)), (x, one(x_at))], terms)
         };
         let all: Vec<Parts> = (0..9).map(|place| at(place / 3, place % 3, &terms)).collect();
-        // Every subset of the nine parts, added in two groups, closes the sum exactly if it has all of them.
+        // Adding any subset of the nine parts in two groups closes the sum if and only if all nine are present.
         for subset in 1..1usize << 9 {
             let (left, right): (Vec<usize>, Vec<usize>) =
                 (0..9).filter(|place| subset >> place & 1 == 1).partition(|place| place % 2 == 0);

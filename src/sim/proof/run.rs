@@ -1,4 +1,4 @@
-//! A schedule run on symbols, operation by operation and device by device.
+//! Symbolic execution of a schedule, one operation and device at a time.
 
 use super::Proof;
 use super::block::{Block, Holding, Piece, TooManyPieces};
@@ -18,19 +18,20 @@ use crate::schedule::view::region_at;
 use crate::schedule::{ArrayId, OpId, OpKind, Operation, Region, Schedule, Verified};
 use std::rc::Rc;
 
-/// The most devices times operations and operands; a value on a device takes a few machine words even where it is shared.
+/// Maximum of devices times operations and operands. A value on a device takes a few machine words even if it is
+/// shared.
 const MOST_VALUES: usize = 1 << 25;
-/// The most pieces and sets of contributions that are made in all.
+/// Maximum number of pieces and contribution sets created in total.
 const MOST_PIECES: usize = 1 << 26;
-/// The most pairs of pieces that two operands of one addition are compared in.
+/// Maximum number of piece pairs compared in one addition of two operands.
 const MOST_PAIRS: usize = 1 << 22;
 
-/// Why a proof ends.
+/// The reason why a proof ended early.
 #[derive(Debug)]
 pub(super) enum Stop {
     /// The schedule is wrong.
     Flaw(Flaw),
-    /// One device does not stand for all along this axis.
+    /// Devices along this axis are not symmetric, so one cannot represent all.
     Asymmetric(AxisId),
 }
 
@@ -40,15 +41,15 @@ impl From<Flaw> for Stop {
     }
 }
 
-/// What an operation of a whole group starts from.
+/// The state from which a group operation starts.
 enum Group {
-    /// Its result, if there is one: that of the first member, or nothing where no member has a block.
-    Made(Option<Rc<Block>>),
-    /// The blocks of all members, in the order of their ranks.
+    /// The result, if known: the block of the first member, or `None` if no member has a block.
+    Block(Option<Rc<Block>>),
+    /// The blocks of all members, in rank order.
     Blocks(Vec<Rc<Block>>),
 }
 
-/// A proof under way.
+/// A proof in progress.
 pub(super) struct Run<'a> {
     pub(super) schedule: Verified<'a>,
     pub(super) symmetry: Symmetry,
@@ -59,9 +60,9 @@ pub(super) struct Run<'a> {
     pieces: usize,
 }
 
-/// Follows all operations on one device of each orbit and then looks at the outputs.
+/// Runs all operations on one device per orbit, then checks the outputs.
 ///
-/// What is found wrong there is looked for on all devices, if there are not too many, to be told of the first.
+/// If a flaw is found, the run is repeated on all devices, unless there are too many, to report the first flaw.
 pub(super) fn run(schedule: Verified<'_>) -> Result<Proof, Flaw> {
     let mut axes = symmetry::candidates(schedule);
     loop {
@@ -81,7 +82,7 @@ pub(super) fn run(schedule: Verified<'_>) -> Result<Proof, Flaw> {
     }
 }
 
-/// Follows all operations on all devices.
+/// Runs all operations on all devices.
 pub(super) fn run_uncollapsed(schedule: Verified<'_>) -> Result<Proof, Flaw> {
     follow(schedule, Symmetry::new(schedule, AxisSet::NONE)).map_err(|stop| match stop {
         Stop::Flaw(flaw) => flaw,
@@ -89,14 +90,14 @@ pub(super) fn run_uncollapsed(schedule: Verified<'_>) -> Result<Proof, Flaw> {
     })
 }
 
-/// What is told of each value while it is followed.
+/// Callback that receives each value of the run.
 pub(super) type Seen<'s> = &'s mut dyn FnMut(&mut Run<'_>, OpId, &Value) -> Result<(), Stop>;
 
 fn follow(schedule: Verified<'_>, symmetry: Symmetry) -> Result<Proof, Stop> {
     follow_telling(schedule, symmetry, &mut |_, _, _| Ok(()))
 }
 
-/// Follows all operations and tells each value before it is forgotten.
+/// Runs all operations and passes each value to `seen` before it is dropped.
 pub(super) fn follow_telling(schedule: Verified<'_>, symmetry: Symmetry, seen: Seen<'_>) -> Result<Proof, Stop> {
     let (operations, devices) = (schedule.operations.node_count(), schedule.mesh.device_count());
     let (operands, followed) = (schedule.operations.edge_count(), symmetry.orbits.representatives().len());
@@ -129,7 +130,7 @@ pub(super) fn follow_telling(schedule: Verified<'_>, symmetry: Symmetry, seen: S
     Ok(Proof { operations, devices, followed, collapsed: run.symmetry.orbits.axes(), pieces: run.pieces })
 }
 
-/// How often each value is used, by operations and outputs.
+/// Number of uses of each value, by operations and outputs.
 fn uses(schedule: &Schedule) -> Vec<usize> {
     let mut uses = vec![0; schedule.operations.node_count()];
     let operands = schedule.ids().flat_map(|id| schedule.operands(id));
@@ -151,7 +152,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Counts pieces against the cap.
+    /// Adds `pieces` to the total and checks it against the limit.
     pub(super) fn spend(&mut self, pieces: usize) -> Result<(), Flaw> {
         self.pieces = self.pieces.saturating_add(pieces);
         if self.pieces <= MOST_PIECES {
@@ -174,7 +175,7 @@ impl Run<'_> {
         Ok(Value { blocks, claims })
     }
 
-    /// What an operation makes on the representatives.
+    /// The blocks that an operation produces on the representatives.
     fn blocks(&mut self, id: OpId, operands: &[&Value]) -> Result<Vec<Option<Rc<Block>>>, Stop> {
         let schedule = self.schedule.schedule();
         let (operation, presence) = (schedule.operation(id), Presence::of(self.schedule, id));
@@ -188,7 +189,7 @@ impl Run<'_> {
             let orbits = &self.symmetry.orbits;
             let has = |place: usize, device| operands[place].blocks[orbits.class(device)].is_some();
             let block = match &operation.kind {
-                // A group of which only some have a block is wrong, not absent.
+                // It is an error if only some members of a group have a block.
                 OpKind::AllGather { axes, dim } => self.all_gather(id, device, axes, *dim, operands[0], &blocks)?,
                 OpKind::SwitchSum { axes, operator } => {
                     self.switch_sum(id, device, (axes, *operator), operands[0], &blocks)?
@@ -217,7 +218,7 @@ impl Run<'_> {
         Ok(blocks)
     }
 
-    /// The region of an array that a sharding gives to a device.
+    /// The region of an array that a sharding assigns to a device.
     pub(super) fn shard(&self, array: ArrayId, sharding: &Sharding, device: DeviceId) -> Cuboid {
         let extents = &self.schedule.array(array).extents;
         let ranges = extents.iter().enumerate().map(|(dim, extent)| {
@@ -227,7 +228,7 @@ impl Run<'_> {
         ranges.collect()
     }
 
-    /// What the pieces of an open array are, and how they combine.
+    /// The term that the pieces of an open array belong to, and the operator that combines them.
     pub(super) fn open_term(
         &mut self,
         array: ArrayId,
@@ -255,7 +256,7 @@ impl Run<'_> {
         let group = sharding.open.group_size(self.mesh());
         let (term, operator) = self.open_term(array, sharding.operator, group, !sharding.open.is_empty());
         let mut limits = Vec::new();
-        // What only the first device has, it has whole.
+        // An array that only the first device holds is complete there.
         let open = if operator == Operator::Root { AxisSet::NONE } else { sharding.open };
         for axis in open.iter() {
             let start = u64::from(self.mesh().coordinate(device, axis));
@@ -305,7 +306,7 @@ impl Run<'_> {
         Ok(Rc::new(cut::assemble(extents, view, &parts).map_err(too_many)?))
     }
 
-    /// Each place of the view is in exactly one of the regions.
+    /// Checks that each position of the view is in exactly one region.
     fn check_filled(
         &self,
         id: OpId,
@@ -321,7 +322,8 @@ impl Run<'_> {
             let operands = (owners[left], owners[right]);
             return Err(Flaw::FilledTwice { site: self.site(id, device), overlap, operands });
         }
-        // Disjoint regions of a block of at most 2^61 elements: the sum of their volumes cannot overflow.
+        // The regions are disjoint parts of a block of at most 2^61 elements, so the sum of their volumes cannot
+        // overflow.
         let filled: Option<u128> = regions.iter().map(|region| boxes::volume(region)).sum();
         let whole = boxes::whole(view);
         if filled == boxes::volume(&whole) {
@@ -331,9 +333,9 @@ impl Run<'_> {
         Err(Flaw::Unfilled { site: self.site(id, device), gap })
     }
 
-    /// The sum of a group's blocks in its switch, the same block for all members.
+    /// The sum of a group's blocks in its switch: the same block for all members.
     ///
-    /// - `made`: as for [`Run::of_group`].
+    /// - `made`: see [`Run::of_group`].
     fn switch_sum(
         &mut self,
         id: OpId,
@@ -343,7 +345,7 @@ impl Run<'_> {
         made: &[Option<Rc<Block>>],
     ) -> Result<Option<Rc<Block>>, Stop> {
         match self.of_group(id, device, axes, operand, made)? {
-            Group::Made(block) => Ok(block),
+            Group::Block(block) => Ok(block),
             Group::Blocks(blocks) => {
                 let blocks: Vec<Option<&Rc<Block>>> = blocks.iter().map(Some).collect();
                 Ok(self.add(id, device, operator, &blocks)?)
@@ -351,9 +353,9 @@ impl Run<'_> {
         }
     }
 
-    /// The blocks of a group one behind the other, the same block for all members.
+    /// The concatenated blocks of a group: the same block for all members.
     ///
-    /// - `made`: as for [`Run::of_group`].
+    /// - `made`: see [`Run::of_group`].
     fn all_gather(
         &mut self,
         id: OpId,
@@ -364,7 +366,7 @@ impl Run<'_> {
         made: &[Option<Rc<Block>>],
     ) -> Result<Option<Rc<Block>>, Stop> {
         let blocks = match self.of_group(id, device, axes, operand, made)? {
-            Group::Made(block) => return Ok(block),
+            Group::Block(block) => return Ok(block),
             Group::Blocks(blocks) => blocks,
         };
         let mut view = self.schedule.operation(id).extents.clone();
@@ -380,9 +382,10 @@ impl Run<'_> {
         Ok(Some(Rc::new(cut::assemble(extents, &view, &parts).map_err(too_many)?)))
     }
 
-    /// What an operation of a whole group starts from. A group of which only some members have a block is a flaw.
+    /// The state from which a group operation starts. It is a flaw if only some members of the group have a block.
     ///
-    /// - `made`: the results of the representatives before this one, as a group shares the block of its first member.
+    /// - `made`: results of the representatives before this one. Members of a group share the block of their first
+    ///   member.
     fn of_group(
         &mut self,
         id: OpId,
@@ -392,14 +395,15 @@ impl Run<'_> {
         made: &[Option<Rc<Block>>],
     ) -> Result<Group, Stop> {
         let members: Vec<DeviceId> = self.schedule.schedule().mesh.group(device, axes).collect();
-        // At 0 along all axes of the group, the first member is a representative if this device is.
+        // The first member has coordinate 0 along all axes of the group, so it is a representative if this device is
+        // one.
         if members[0] < device {
-            return Ok(Group::Made(made[self.symmetry.orbits.class(members[0])].clone()));
+            return Ok(Group::Block(made[self.symmetry.orbits.class(members[0])].clone()));
         }
         let blocks: Vec<Option<Rc<Block>>> =
             members.iter().map(|member| self.image(operand, *member)).collect::<Result<_, Stop>>()?;
         if blocks.iter().all(Option::is_none) {
-            return Ok(Group::Made(None));
+            return Ok(Group::Block(None));
         }
         let there = |(block, missing): (Option<Rc<Block>>, DeviceId)| {
             block.ok_or_else(|| Flaw::ReadAbsent { site: self.site(id, device), missing }.into())
@@ -407,7 +411,7 @@ impl Run<'_> {
         Ok(Group::Blocks(blocks.into_iter().zip(members).map(there).collect::<Result<_, Stop>>()?))
     }
 
-    /// Combines blocks piece by piece; what they hold in one place must be the same elements.
+    /// Combines blocks piece by piece. All blocks must hold the same elements at each position.
     pub(super) fn add(
         &mut self,
         id: OpId,
@@ -435,7 +439,7 @@ impl Run<'_> {
         }
     }
 
-    /// The same inside a box in which no operand changes its piece.
+    /// Combines the operands inside a box that lies within one piece of each.
     fn add_cell(
         &mut self,
         id: OpId,
@@ -481,13 +485,13 @@ pub(super) fn too_many(_: TooManyPieces) -> Flaw {
     Flaw::TooLarge { what: "a block of more than 65536 pieces".to_owned() }
 }
 
-/// The region on one device; `None` where a cut is past its dim or has no index there.
+/// The region on one device; `None` if a cut exceeds its dim or has no index there.
 fn resolve(mesh: &Mesh, view: &[u64], region: &Region, device: DeviceId) -> Option<Cuboid> {
     let ranges = region_at(mesh, view, region, device)?.into_iter();
     Some(ranges.map(|range| Interval { start: range.start, end: range.end }).collect())
 }
 
-/// Blocks, by their places, in one view.
+/// Expresses the blocks, with their operand positions, in one common view.
 pub(super) fn aligned<'a>(
     blocks: impl Iterator<Item = (usize, &'a Block)> + Clone,
 ) -> Result<Vec<(usize, Block)>, Flaw> {
@@ -497,10 +501,10 @@ pub(super) fn aligned<'a>(
     }
 }
 
-/// A box in which no block changes its piece, and the place of that piece in each of the blocks.
+/// A box that lies within one piece of each block, and the index of that piece in each block.
 pub(super) type Cell = (Cuboid, Vec<usize>);
 
-/// The boxes in which no block changes its piece; `None` where there are too many to look for.
+/// The boxes that lie within one piece of each block; `None` if there are too many to search.
 pub(super) fn common_cells(blocks: &[(usize, Block)]) -> Option<Vec<Cell>> {
     let pieces = |block: &Block| block.pieces.iter().map(|piece| piece.at.clone()).enumerate().collect::<Vec<_>>();
     let mut cells: Vec<Cell> = pieces(&blocks[0].1).into_iter().map(|(place, at)| (at, vec![place])).collect();
@@ -525,13 +529,13 @@ pub(super) fn common_cells(blocks: &[(usize, Block)]) -> Option<Vec<Cell>> {
     Some(cells)
 }
 
-/// Whether two blocks hold the same, in whatever pieces.
+/// Whether two blocks hold the same elements and contributions, however they are split into pieces.
 pub(super) fn same(one: &Block, other: &Block) -> Result<bool, Flaw> {
     if one == other {
         return Ok(true);
     }
     let blocks = aligned([(0, one), (1, other)].into_iter())?;
-    // Where there are too many pieces to look for, nothing is said.
+    // With too many pieces to compare, the answer is `false`.
     Ok(common_cells(&blocks).is_some_and(|cells| {
         cells.iter().all(|(at, places)| {
             let mut held = blocks.iter().zip(places).map(|((_, block), place)| block.pieces[*place].cut(at).holds);

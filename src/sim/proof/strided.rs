@@ -1,36 +1,36 @@
-//! Places of a dim in equal steps, such as the second half of every shard.
+//! Positions in a dim at equal steps, such as the second half of every shard.
 
 use super::boxes::Interval;
 use itertools::Itertools;
 
-/// The largest number of ranges that [`Strided::ranges`] returns.
+/// Maximum number of ranges that [`Strided::ranges`] returns.
 const MOST_RANGES: u64 = 1 << 16;
 
-/// The places `start + sum of index * step`, in the order of the indices. A range has one step of 1.
+/// The positions `start + sum(index * step)`, in index order. A range has a single step of 1.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Strided {
     pub(super) start: u64,
-    /// How often and how far, the longest first; none is once. Each step is longer than all after it together, and no two
-    /// are one.
+    /// Count and distance of each step, longest first; empty for a single position. Each step exceeds the total
+    /// length of all later ones, and no two steps can be merged.
     pub(super) steps: Vec<(u64, u64)>,
 }
 
-/// How places lie to a digit of them.
+/// How a set of positions relates to a digit of the position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Lies {
-    /// All values of the digit, and with each of them the same others; as a digit of the index among the places its weight
-    /// is this.
+    /// The set contains all values of the digit, each with the same other digits. The field is the digit's weight in
+    /// the index among the positions.
     Inside(u64),
-    /// At one value of it.
+    /// The set has a single value of the digit.
     Beside,
-    /// Neither.
+    /// Neither case.
     Across,
 }
 
 impl Strided {
-    /// `None` where steps do not go on from each other, or the places are too far.
+    /// Returns `None` if the steps do not nest, or the positions are too large.
     ///
-    /// - `steps`: how often and how far, major first.
+    /// - `steps`: count and distance of each step, major first.
     pub(super) fn new(start: u64, steps: impl IntoIterator<Item = (u64, u64)>) -> Option<Strided> {
         let mut kept: Vec<(u64, u64)> = Vec::new();
         for (count, step) in steps {
@@ -51,25 +51,25 @@ impl Strided {
         Some(Strided { start, steps: kept })
     }
 
-    /// All places of a range.
+    /// All positions of a range.
     pub(super) fn range(range: Interval) -> Strided {
         let steps = if range.len() > 1 { vec![(range.len(), 1)] } else { Vec::new() };
         Strided { start: range.start, steps }
     }
 
-    /// From the first place to the last.
+    /// The range from the first position to the last.
     pub(super) fn hull(&self) -> Interval {
         let reach: u64 = self.steps.iter().map(|(count, step)| (count - 1) * step).sum();
         Interval { start: self.start, end: self.start + reach + 1 }
     }
 
-    /// The places as one range, if they are one.
+    /// The positions as one range, if they are contiguous.
     pub(super) fn as_range(&self) -> Option<Interval> {
         let is_range = matches!(self.steps.as_slice(), [] | [(_, 1)]);
         is_range.then(|| self.hull())
     }
 
-    /// The places as ranges; `None` if these are too many.
+    /// The positions as ranges; `None` if there are too many.
     pub(super) fn ranges(&self) -> Option<Vec<Interval>> {
         let (row, major) = match self.steps.split_last() {
             Some(((count, 1), major)) => (*count, major),
@@ -84,10 +84,10 @@ impl Strided {
         Some(starts.map(|start| Interval { start, end: start + row }).collect())
     }
 
-    /// How they lie to the digit `place / weight mod n`.
+    /// How the positions relate to the digit `position / weight mod n`.
     pub(super) fn to_digit(&self, weight: u64, n: u64) -> Lies {
         let period = weight * n;
-        // What the steps below each one reach, and how many places they have.
+        // Extent and number of positions of the steps after the current one.
         let (mut reach, mut places) = (0u64, 1u64);
         let mut beside = true;
         for (at, (count, step)) in self.steps.iter().enumerate().rev() {
@@ -111,7 +111,7 @@ impl Strided {
 mod tests {
     use super::*;
 
-    /// All steps of small places, one by one.
+    /// All step combinations of small sets, compared with enumeration.
     #[test]
     fn places_are_what_counting_says() {
         let mut inside = 0;
@@ -133,7 +133,7 @@ mod tests {
                 match strided.to_digit(weight, n) {
                     Lies::Inside(own) => {
                         inside += 1;
-                        // Turning the places and turning their indices is the same.
+                        // Rotating the positions is the same as rotating their indices.
                         let turned_index = |index: u64| {
                             if index / own % n + 1 < n { index + own } else { index - (n - 1) * own }
                         };

@@ -1,9 +1,9 @@
-//! Along which axes a schedule may look alike to all devices, and what a step along them does to arrays.
+//! Finds axes along which a schedule may be symmetric, and how a step along them permutes array elements.
 //!
-//! A step along an axis takes every device to the next one. It takes the schedule to itself if, with it, the elements
-//! of the arrays change places: where an array is cut by the axis, one shard becomes the next. Where blocks are cut by
-//! the axis along other dims on their way, such as by the scatter of an AllReduce, these dims turn as well. What is
-//! found here is only proposed: `claims.rs` holds each operation against it.
+//! A step along an axis maps every device to the next one. It maps the schedule to itself if array elements are
+//! permuted accordingly: where the axis cuts an array, each shard becomes the next. If blocks are also cut by the
+//! axis along other dims, such as by the scatter of an AllReduce, those dims rotate as well. The symmetries found
+//! here are only candidates: `claims.rs` checks each operation.
 
 use super::digits::{Cutting, Digit, Digits, lie_apart, unite};
 use super::terms::{Origin, TermId, Terms};
@@ -13,35 +13,35 @@ use crate::operator::Operator;
 use crate::schedule::{Dense, OpId, OpKind, Reach, Schedule, Verified};
 use std::rc::Rc;
 
-/// The axes that are collapsed, and the devices that are left.
+/// The collapsed axes, and the devices that represent the others.
 pub(super) struct Symmetry {
     pub(super) orbits: Orbits,
     pub(super) axes: Vec<Turning>,
 }
 
-/// An axis along which one device stands for all.
+/// An axis along which one device represents all.
 pub(super) struct Turning {
     pub(super) axis: AxisId,
-    /// Its length.
+    /// Length of the axis.
     pub(super) n: u64,
-    /// What turns in each array; of those that are computed it follows from their operands.
+    /// Digits that rotate in each declared array. Those of computed arrays follow from their operands.
     arrays: Vec<Digits>,
-    /// The same for the terms so far; `None` where the operands of a term do not turn alike.
+    /// Digits that rotate in each term so far; `None` if the operands of a term do not rotate consistently.
     terms: Vec<Option<Rc<[Digit]>>>,
 }
 
-/// The axes along which no map and no shuffle tells devices apart.
+/// Axes along which no map and no shuffle distinguishes devices.
 pub(super) fn candidates(schedule: Verified<'_>) -> AxisSet {
     let mesh = &schedule.mesh;
     let on_first = |axis: &AxisId| schedule.outputs.iter().any(|output| is_on_first(&output.sharding, *axis));
     mesh.axis_ids().filter(|axis| mesh.size(*axis) > 1 && turns(&schedule, *axis) && !on_first(axis)).collect()
 }
 
-/// Whether every map and every shuffle turns with the axis.
+/// Whether every map and every shuffle commutes with a step along the axis.
 fn turns(schedule: &Schedule, axis: AxisId) -> bool {
     let mesh = &schedule.mesh;
     schedule.ids().all(|id| {
-        // The next device is not the first one.
+        // A mask distinguishes the first device.
         let masks = matches!(&schedule.operation(id).kind, OpKind::Mask { axes } if axes.contains(&axis));
         let reach_turns = match schedule.operation(id).kind.properties().reach {
             Reach::Sent(sources, _) => sources.commutes(mesh, axis),
@@ -52,12 +52,12 @@ fn turns(schedule: &Schedule, axis: AxisId) -> bool {
     })
 }
 
-/// Whether only the first device along the axis has the array.
+/// Whether only the first device along the axis holds the array.
 fn is_on_first(sharding: &Sharding, axis: AxisId) -> bool {
     sharding.operator == Operator::Root && sharding.open.contains(axis)
 }
 
-/// How an axis turns the regions of a slice, or of an assembly; `None` where some do not turn.
+/// How an axis rotates the regions of a slice or an assembly; `None` if some region does not rotate.
 pub(super) fn cuttings(schedule: &Schedule, id: OpId, axis: AxisId) -> Option<Vec<Cutting<'_>>> {
     let (mesh, operation) = (&schedule.mesh, schedule.operation(id));
     let operands = schedule.operands(id);
@@ -78,12 +78,12 @@ pub(super) fn cuttings(schedule: &Schedule, id: OpId, axis: AxisId) -> Option<Ve
 }
 
 impl Symmetry {
-    /// Along these axes, as far as a way is found in which they may turn the arrays.
+    /// Selects those of the axes for which consistent rotations of the arrays are found.
     pub(super) fn new(schedule: Verified<'_>, axes: AxisSet) -> Symmetry {
         let mut turning: Vec<Turning> = Vec::new();
         for axis in axes.iter() {
             turning.extend(Turning::new(&schedule, axis));
-            // Steps along different axes may be taken in any order.
+            // Steps along different axes must commute.
             let commute = (0..schedule.arrays.len()).all(|place| {
                 let all = turning.iter().flat_map(|own| own.arrays[place].iter().map(|digit| (*digit, own.n)));
                 lie_apart(&all.collect::<Vec<_>>(), &schedule.arrays[place].extents)
@@ -104,7 +104,7 @@ impl Turning {
         Some(Turning { axis, n, arrays, terms: Vec::new() })
     }
 
-    /// What turns in the elements of a term; `None` where that does not follow from its operands.
+    /// Digits that rotate in the elements of a term; `None` if they do not follow from its operands.
     pub(super) fn term(&mut self, terms: &Terms, term: TermId) -> Option<Rc<[Digit]>> {
         while self.terms.len() <= term.index() {
             let next = terms.origin(TermId::new(self.terms.len()));
@@ -136,7 +136,7 @@ impl Turning {
         self.terms[term.index()].clone()
     }
 
-    /// The weights of the digits that turn in a contracted index of a term.
+    /// Weights of the digits that rotate in a contracted index of a term.
     pub(super) fn contracted(&mut self, terms: &Terms, term: TermId, index: u8) -> Option<Vec<u64>> {
         self.term(terms, term)?;
         let Origin::Computed(einsum, operands) = terms.origin(term) else { return None };
@@ -147,12 +147,12 @@ impl Turning {
     }
 }
 
-/// The weights of the digits of one dim.
+/// Weights of the digits of one dim.
 fn of_dim(digits: &[Digit], dim: usize) -> Vec<u64> {
     digits.iter().filter(|digit| digit.dim == dim).map(|digit| digit.weight).collect()
 }
 
-/// The digit in which an axis cuts a dim of an array.
+/// The digit by which an axis cuts a dim of an array.
 pub(super) fn cut_by(mesh: &Mesh, sharding: &Sharding, extents: &[u64], axis: AxisId) -> Option<Digit> {
     let dim = sharding.dim_of(axis).filter(|_| !sharding.open.contains(axis))?;
     let shard = extents[dim] / sharding.dims[dim].group_size(mesh);
@@ -160,7 +160,8 @@ pub(super) fn cut_by(mesh: &Mesh, sharding: &Sharding, extents: &[u64], axis: Ax
     Some(Digit { dim, weight: shard * minor })
 }
 
-/// What should turn in each array: what the axis cuts, what is cut by it on the way, and what meets such dims.
+/// Proposed digits for each array: where the axis cuts the array, where it is cut along the way, and dims that share
+/// an index with such dims.
 fn arrays(schedule: &Schedule, axis: AxisId) -> Option<Vec<Digits>> {
     let mesh = &schedule.mesh;
     let mut arrays: Vec<Digits> = vec![Digits::new(); schedule.arrays.len()];
@@ -174,7 +175,7 @@ fn arrays(schedule: &Schedule, axis: AxisId) -> Option<Vec<Digits>> {
         let cut = cut_by(mesh, sharding, &schedule.array(array).extents, axis);
         unite(&mut arrays[array.index()], cut.into_iter().chain(wanted));
     }
-    // Dims that meet turn alike, in operands and results.
+    // Dims that share an index rotate equally, in operands and results.
     let mut grows = true;
     while grows {
         grows = false;
@@ -191,7 +192,7 @@ fn arrays(schedule: &Schedule, axis: AxisId) -> Option<Vec<Digits>> {
     fit.then_some(arrays)
 }
 
-/// Makes the dims of an array and of its operands that share an index turn alike; whether something is new.
+/// Makes dims of an array and its operands that share an index rotate equally. Returns whether a digit was added.
 fn unite_indices(schedule: &Schedule, place: usize, arrays: &mut [Digits]) -> bool {
     let (einsum, operands) = match &schedule.arrays[place].definition {
         Dense::Input { .. } => return false,
@@ -217,7 +218,7 @@ fn unite_indices(schedule: &Schedule, place: usize, arrays: &mut [Digits]) -> bo
     })
 }
 
-/// For each value the digits of its blocks by which it, or what becomes of it, is cut.
+/// For each value, the digits by which its blocks, or values computed from it, are cut.
 fn wanted(schedule: &Schedule, axis: AxisId) -> Option<Vec<Digits>> {
     let mut wanted: Vec<Digits> = vec![Digits::new(); schedule.operations.node_count()];
     for id in schedule.ids().collect::<Vec<_>>().into_iter().rev() {

@@ -1,7 +1,7 @@
-//! What values are made of: arrays as terms, each stored once, so that equal computations have equal ids.
+//! Terms: the arrays of the dense computation, hash-consed so that equal computations have equal ids.
 //!
-//! Two canonical forms keep apart only what can differ: a change of names is the operand itself and chains of
-//! transpositions are one, and the operands of a commutative operation stand in the order of their ids.
+//! Two canonicalizations apply. A renaming is the operand itself, and chains of transpositions are merged. Operands
+//! of commutative operations are sorted by id.
 
 use super::boxes::Interval;
 use crate::dtype::DType;
@@ -13,57 +13,57 @@ use crate::schedule::{Array, Dense, MOST_ELEMENTS};
 use std::collections::HashMap;
 use std::fmt;
 
-/// An array of the dense computation, declared or not.
+/// An array of the dense computation; it need not be declared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct TermId(u32);
 
 impl TermId {
-    /// The term at a place of the table.
+    /// The term at a position of the table.
     pub(super) fn new(index: usize) -> TermId {
         TermId(u32::try_from(index).expect("terms are numbered in 32 bits"))
     }
 
-    /// Its place in the table: operands come first.
+    /// Position in the table. Operands come first.
     pub(super) fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// From what the elements of a term are made.
+/// Where the elements of a term come from.
 pub(super) enum Origin<'a> {
-    /// They are given, by the place of the array.
+    /// An input; the field is the position of the array.
     Input(usize),
-    /// Each from the one in the same place.
+    /// Each element comes from the element at the same position of this term.
     Of(TermId),
-    /// From those that the indices say.
+    /// Each element is computed from those selected by the einsum's indices.
     Computed(&'a Einsum, &'a [TermId]),
 }
 
-/// How a term comes about.
+/// The definition of a term.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Definition {
-    /// An array given from outside, by its place in the schedule's list.
+    /// An input array, by its position in the schedule's list.
     Input(usize),
     /// A product of two terms.
     Product { einsum: Einsum, operands: [TermId; 2], dtype: DType },
-    /// A term reduced over the indices that the result lacks.
+    /// A term reduced over the indices that are missing in the result.
     Reduce { operator: Operator, einsum: Einsum, operand: TermId, dtype: DType },
-    /// What the pieces of an open array hold before they are mapped, or add up to before that is finished.
+    /// The pieces of an open array before a function is applied to them, or their sum before it is completed.
     Pending { of: TermId, pending: Pending },
-    /// A function of terms; the identity only where it transposes.
+    /// A function of terms; the identity only for transpositions.
     Map { function: Function, einsum: Einsum, operands: Vec<TermId>, dtype: DType },
 }
 
-/// What is still to be done to make pieces contributions to a sum, or their sum the array.
+/// A function still to be applied to pieces, or to their sum, to obtain the array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Pending {
-    /// Each piece is to be squared.
+    /// Each piece must be squared.
     Square,
-    /// The sum is to be divided.
+    /// The sum must be divided.
     Over(u64),
 }
 
-/// A term and what people call it.
+/// A term, with the name used in messages.
 #[derive(Clone, Debug)]
 struct Term {
     definition: Definition,
@@ -72,36 +72,36 @@ struct Term {
     extents: Vec<u64>,
 }
 
-/// A way in which a sum can be taken apart, by its place in the table of [`Terms`].
+/// A coordinate, by its position in the table of [`Terms`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct CoordinateId(u32);
 
-/// A way in which a sum can be taken apart.
+/// A way to decompose a sum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Coordinate {
     /// The contracted index of a product or a reduction.
     Contracted(TermId, Index),
-    /// The place along an axis over which the value of an input operation is open. Two operations may give the
-    /// pieces of one array in two ways, so that these must not meet.
+    /// The position along an axis over which the value of an input operation is open. Two operations may decompose
+    /// one array differently, so each has its own coordinate.
     Open(usize, AxisId),
-    /// The left or the right operand of an elementwise sum.
+    /// The left or right operand of an elementwise sum.
     Side(TermId),
-    /// That of one operand of a product.
+    /// A coordinate of one operand of a product.
     Of(TermId, usize, CoordinateId),
 }
 
-/// What a coordinate counts.
+/// The entity that a coordinate enumerates.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Counted {
     /// A contracted index of a term.
     Index(TermId, Index),
-    /// The places along an axis.
+    /// The positions along an axis.
     Axis(AxisId),
     /// The operands of a sum.
     Sides,
 }
 
-/// All terms and coordinates of one proof.
+/// All terms and coordinates of a proof.
 #[derive(Debug, Default)]
 pub(super) struct Terms {
     terms: Vec<Term>,
@@ -110,12 +110,12 @@ pub(super) struct Terms {
     coordinate_ids: HashMap<Coordinate, CoordinateId>,
 }
 
-/// A part of an array in its user's words: `C[I 0..4, K 2..3]`.
+/// A part of an array, as shown to users: `C[I 0..4, K 2..3]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Slot {
     /// The name of the array.
     pub array: Box<str>,
-    /// Name and range, first and one past the last, of each dim.
+    /// Name and range (first, one past the last) of each dim.
     pub ranges: Box<[(String, u64, u64)]>,
 }
 
@@ -127,7 +127,7 @@ impl fmt::Display for Slot {
 }
 
 impl Terms {
-    /// The term of a declared array, given those of its operands; `None` if it has too many elements.
+    /// The term of a declared array, given the terms of its operands; `None` if it has too many elements.
     pub(super) fn declare(&mut self, place: usize, array: &Array, known: &[TermId]) -> Option<TermId> {
         let term = match &array.definition {
             Dense::Input { .. } => {
@@ -146,7 +146,7 @@ impl Terms {
                 self.map(*function, einsum, &operands, array.dtype)?.0
             }
         };
-        // The first array of this value gives it its name; made-up names start with a parenthesis.
+        // The first array with this value names the term. Generated names start with a parenthesis.
         let named = &mut self.terms[term.0 as usize];
         if named.name.starts_with('(') {
             named.name.clone_from(&array.name);
@@ -155,9 +155,9 @@ impl Terms {
         Some(term)
     }
 
-    /// The product of two terms, and whether its canonical form has them the other way round.
+    /// The product of two terms, and whether its canonical form swaps them.
     ///
-    /// `None` where extents disagree or the product has too many elements.
+    /// Returns `None` if extents differ or the product has too many elements.
     pub(super) fn product(
         &mut self,
         einsum: &Einsum,
@@ -173,7 +173,7 @@ impl Terms {
         Some((term, canonical))
     }
 
-    /// The reduction of a term, as for [`Terms::product`].
+    /// The reduction of a term. Returns as [`Terms::product`].
     pub(super) fn reduce(
         &mut self,
         operator: Operator,
@@ -189,7 +189,7 @@ impl Terms {
         Some((term, canonical))
     }
 
-    /// What pieces of an array hold, or add up to, as long as something is to be done.
+    /// The term of the pieces of an array, or of their sum, while a function is pending.
     pub(super) fn pending(&mut self, of: TermId, pending: Pending) -> TermId {
         if pending == Pending::Over(1) {
             return of;
@@ -200,7 +200,7 @@ impl Terms {
         known.expect("it has as many elements as the array itself")
     }
 
-    /// The array whose pieces these are, and what is to be done with them.
+    /// For a pending term: its array and the pending function.
     pub(super) fn is_pending(&self, term: TermId) -> Option<(TermId, Pending)> {
         match &self.terms[term.0 as usize].definition {
             Definition::Pending { of, pending } => Some((*of, *pending)),
@@ -210,7 +210,7 @@ impl Terms {
         }
     }
 
-    /// A function of terms, as for [`Terms::product`].
+    /// A function of terms. Returns as [`Terms::product`].
     pub(super) fn map(
         &mut self,
         function: Function,
@@ -237,7 +237,8 @@ impl Terms {
         Some((term, canonical))
     }
 
-    /// The operand with its dims in another order: itself if that is no change, one transposition instead of two.
+    /// The operand with permuted dims. Returns the operand itself if nothing changes, and merges two transpositions
+    /// into one.
     fn transposed(
         &mut self,
         einsum: Einsum,
@@ -249,7 +250,7 @@ impl Terms {
     ) -> Option<TermId> {
         let (einsum, operand) = match &self.terms[operand.0 as usize].definition {
             Definition::Map { function: Function::Identity, einsum: inner, operands, .. } => {
-                // The operand of a canonical identity has the indices 0, 1, ..; so has the inner one.
+                // The operand of a canonical identity has the indices 0, 1, ..; so does the inner one.
                 let result = einsum.result.iter().map(|index| inner.result[usize::from(*index)]).collect();
                 (Einsum { operands: inner.operands.clone(), result }, operands[0])
             }
@@ -300,28 +301,28 @@ impl Terms {
     fn made_up(&self, function: &str, operands: &[TermId]) -> String {
         let names: Vec<&str> = operands.iter().map(|operand| self.terms[operand.0 as usize].name.as_str()).collect();
         let name = if function.is_empty() { names.join(" * ") } else { format!("{function} {}", names.join(", ")) };
-        // A chain of undeclared terms, each named by two others, must not grow without end.
+        // Names of undeclared terms contain those of their operands; limit their length.
         if name.len() > 200 { "(an intermediate)".to_owned() } else { format!("({name})") }
     }
 
-    /// The extents of a term.
+    /// Extents of a term.
     pub(super) fn extents(&self, term: TermId) -> &[u64] {
         &self.terms[term.0 as usize].extents
     }
 
-    /// What people call it.
+    /// Name of a term, for messages.
     pub(super) fn name(&self, term: TermId) -> &str {
         &self.terms[term.0 as usize].name
     }
 
-    /// A region of a term in its user's words.
+    /// A region of a term, for messages.
     pub(super) fn slot(&self, term: TermId, region: &[Interval]) -> Slot {
         let term = &self.terms[term.0 as usize];
         let ranges = term.dims.iter().zip(region).map(|(dim, range)| (dim.clone(), range.start, range.end));
         Slot { array: term.name.as_str().into(), ranges: ranges.collect() }
     }
 
-    /// From what its elements are made.
+    /// Where the elements of a term come from.
     pub(super) fn origin(&self, term: TermId) -> Origin<'_> {
         match &self.terms[term.index()].definition {
             Definition::Input(place) => Origin::Input(*place),
@@ -332,8 +333,7 @@ impl Terms {
         }
     }
 
-    /// What a coordinate counts: the contracted index of a term, or the places along an axis; nothing of the kind
-    /// where it tells two operands apart.
+    /// What a coordinate enumerates.
     pub(super) fn counted(&self, mut id: CoordinateId) -> Counted {
         loop {
             match self.coordinates[id.0 as usize].0 {
@@ -355,7 +355,7 @@ impl Terms {
         id
     }
 
-    /// The coordinate of a contracted index of a product, as its canonical form numbers it.
+    /// The coordinate of a contracted index of a product, numbered as in its canonical form.
     pub(super) fn contracted_coordinate(&mut self, product: TermId, index: Index, length: u64) -> CoordinateId {
         let name = match &self.terms[product.0 as usize].definition {
             Definition::Product { einsum, operands, .. } => self.index_name(einsum, operands, index),
@@ -371,24 +371,24 @@ impl Terms {
         self.coordinate(Coordinate::Open(operation, axis), mesh.size(axis), name)
     }
 
-    /// The coordinate that tells the operands of an elementwise sum apart.
+    /// The coordinate that distinguishes the operands of an elementwise sum.
     pub(super) fn side_coordinate(&mut self, sum: TermId) -> CoordinateId {
         let name = format!("operand of {}", self.name(sum));
         self.coordinate(Coordinate::Side(sum), 2, name)
     }
 
-    /// What a coordinate of an operand is to the product.
+    /// The product's coordinate for a coordinate of an operand.
     pub(super) fn inner_coordinate(&mut self, product: TermId, operand: usize, inner: CoordinateId) -> CoordinateId {
         let (_, length, name) = self.coordinates[inner.0 as usize].clone();
         self.coordinate(Coordinate::Of(product, operand, inner), length, name)
     }
 
-    /// How many parts the coordinate tells apart.
+    /// Number of parts that the coordinate distinguishes.
     pub(super) fn coordinate_length(&self, id: CoordinateId) -> u64 {
         self.coordinates[id.0 as usize].1
     }
 
-    /// Limits in words: `J 4..8, axis X 1..2`.
+    /// Formats limits: `J 4..8, axis X 1..2`.
     pub(super) fn limits(&self, limits: &[(CoordinateId, Interval)]) -> String {
         let words: Vec<String> = limits
             .iter()
@@ -398,12 +398,12 @@ impl Terms {
     }
 }
 
-/// An einsum in the form in which equal computations are equal.
+/// An einsum in canonical form: equal computations have equal forms.
 #[derive(Clone, Debug)]
 pub(super) struct Canonical {
-    /// Indices numbered by first appearance, operands in canonical order.
+    /// Indices are numbered by first appearance, operands are in canonical order.
     pub(super) einsum: Einsum,
-    /// Whether the operands changed places.
+    /// Whether the operands were swapped.
     pub(super) swapped: bool,
 }
 
@@ -421,7 +421,7 @@ impl Canonical {
     }
 }
 
-/// The same einsum, its indices numbered by first appearance.
+/// The same einsum with indices numbered by first appearance.
 fn renumbered(einsum: &Einsum) -> Einsum {
     let mut seen: Vec<Index> = Vec::new();
     let mut number = |indices: &Vec<Index>| -> Vec<Index> {

@@ -1,7 +1,7 @@
-//! The blocks of the devices that are not followed: those of their representative, turned.
+//! Computes the blocks of devices that are not followed, by rotating those of their representative.
 //!
-//! Places in the block, elements and contributions turn, each by digits; a box in which a digit passes its end comes
-//! out in two.
+//! Positions in the block, elements and contributions each rotate by digits. A box in which a digit wraps around is
+//! split in two.
 
 use super::block::{Block, Piece, common_view, row_major, signed, without_ones};
 use super::boxes::Interval;
@@ -15,7 +15,7 @@ use crate::schedule::view::groups;
 use std::rc::Rc;
 
 impl Run<'_> {
-    /// What a device has of a value.
+    /// The block of a device; `None` if it has none.
     pub(super) fn image(&mut self, value: &Value, device: DeviceId) -> Result<Option<Rc<Block>>, Stop> {
         let Some(block) = &value.blocks[self.symmetry.orbits.class(device)] else { return Ok(None) };
         let mut block = Rc::clone(block);
@@ -26,7 +26,7 @@ impl Run<'_> {
         Ok(Some(block))
     }
 
-    /// What the device so many steps further along a collapsed axis has.
+    /// The block of the device `steps` further along a collapsed axis.
     pub(super) fn turned(
         &mut self,
         block: &Rc<Block>,
@@ -61,7 +61,7 @@ impl Run<'_> {
         Ok(Rc::new(Block::fitted(block.extents, block.view, pieces).map_err(too_many)?))
     }
 
-    /// The block in a view that has a dim for each digit, and these dims.
+    /// The block in a view with a dim per digit, and the positions of these dims.
     fn with_digits(&self, block: &Block, place: usize, claim: &Claim) -> Result<(Block, Vec<usize>), Stop> {
         let (axis, n) = (self.symmetry.axes[place].axis, self.symmetry.axes[place].n);
         let split: Vec<(Vec<u64>, usize)> = claim.digits.iter().map(|digit| apart(&block.extents, *digit, n)).collect();
@@ -81,7 +81,7 @@ impl Run<'_> {
         Ok((block.flat().map_err(too_many)?.within(&view), dims))
     }
 
-    /// The elements that the pieces of a piece hold then.
+    /// The elements of a piece after the rotation, as pieces.
     fn turned_elements(&mut self, piece: Piece, place: usize, claim: &Claim, steps: u64) -> Result<Vec<Piece>, Stop> {
         let (digits, term) = (self.term_digits(place, piece.holds.term)?, piece.holds.term);
         let strides = row_major(self.terms.extents(term));
@@ -104,7 +104,7 @@ impl Run<'_> {
         Ok(pieces)
     }
 
-    /// What turns in the elements of a term.
+    /// Digits that rotate in the elements of a term.
     pub(super) fn term_digits(&mut self, place: usize, term: TermId) -> Result<Rc<[Digit]>, Stop> {
         let turning = &mut self.symmetry.axes[place];
         turning.term(&self.terms, term).ok_or(Stop::Asymmetric(turning.axis))
@@ -135,7 +135,7 @@ impl Run<'_> {
     }
 }
 
-/// Extents with a digit of n apart, without ones, and its place.
+/// The extents (without ones) with one dim for this digit of n, and the position of that dim.
 fn apart(extents: &[u64], digit: Digit, n: u64) -> (Vec<u64>, usize) {
     let major = extents[digit.dim] / (digit.weight * n).max(1);
     let mut view = without_ones(&extents[..digit.dim]);
@@ -147,7 +147,7 @@ fn apart(extents: &[u64], digit: Digit, n: u64) -> (Vec<u64>, usize) {
     (view, dim)
 }
 
-/// A piece after the places of one dim of n have turned.
+/// A piece after rotating the positions of one dim of length n.
 fn turned_places(piece: &Piece, dim: usize, n: u64, steps: u64) -> Vec<Piece> {
     let ranges = turned_range(piece.at[dim], 1, n, steps);
     let mut start = piece.at[dim].start;
@@ -163,14 +163,14 @@ fn turned_places(piece: &Piece, dim: usize, n: u64, steps: u64) -> Vec<Piece> {
     pieces
 }
 
-/// The numbers of a range after their digit of this weight has turned, in the order in which they were.
+/// The range after rotating its digit of this weight, as ranges in the original order.
 fn turned_range(range: Interval, weight: u64, n: u64, steps: u64) -> Vec<Interval> {
     let (steps, period) = (steps % n, weight * n);
     let mut ranges: Vec<Interval> = Vec::new();
     let mut start = range.start;
     while start < range.end {
         let first = start - start % period;
-        // From here on the digit passes its end.
+        // From here on, the digit wraps around.
         let turn = first + (n - steps) * weight;
         let (end, moved) =
             if start < turn { (turn, start + steps * weight) } else { (first + period, start - (n - steps) * weight) };
@@ -185,8 +185,8 @@ fn turned_range(range: Interval, weight: u64, n: u64, steps: u64) -> Vec<Interva
     ranges
 }
 
-/// The same in any order. A whole period has the same numbers afterwards and stays one range: a sum of many products
-/// has a coordinate for each, and two ranges for each of them would be as many boxes as there are corners.
+/// As [`turned_range`], but in any order. Whole periods map to themselves and stay one range. This matters for sums
+/// of many products, which have a coordinate each: splitting every range in two would give exponentially many boxes.
 fn turned_set(range: Interval, weight: u64, n: u64, steps: u64) -> Vec<Interval> {
     let period = weight * n;
     let (first, last) = (range.start.next_multiple_of(period), range.end - range.end % period);
@@ -199,10 +199,10 @@ fn turned_set(range: Interval, weight: u64, n: u64, steps: u64) -> Vec<Interval>
     head.into_iter().chain([whole]).chain(tail).collect()
 }
 
-/// A piece whose elements have turned in a digit, all by the same number.
+/// A piece whose elements rotate in a digit by a common distance.
 ///
 /// # Errors
-/// The dim in which it has to be cut so that they do, and where.
+/// If distances differ: the dim in which the piece must be split, and the position of the split.
 fn turn_by(piece: &Piece, weight: i64, n: i64, steps: i64) -> Result<Piece, (usize, u64)> {
     let (steps, period) = (steps.rem_euclid(n), weight * n);
     let turn = (n - steps) * weight;
@@ -226,7 +226,7 @@ fn turn_by(piece: &Piece, weight: i64, n: i64, steps: i64) -> Result<Piece, (usi
     let mut turned = piece.clone();
     match (moved, widest) {
         (Some(moved), _) => turned.holds.base += moved,
-        // One element is in one place.
+        // Unreachable with a single element: it has a single distance.
         (None, None) => {}
         (None, Some((dim, stride))) => {
             let next = if base < turn { turn } else { period };
@@ -238,7 +238,7 @@ fn turn_by(piece: &Piece, weight: i64, n: i64, steps: i64) -> Result<Piece, (usi
     Ok(turned)
 }
 
-/// A piece in two, so many places from its start.
+/// Splits a piece in two, `at` positions from its start.
 fn halved(piece: &Piece, dim: usize, at: u64) -> [Piece; 2] {
     let Interval { start, end } = piece.at[dim];
     [Interval { start, end: start + at }, Interval { start: start + at, end }].map(|range| {
@@ -282,7 +282,7 @@ mod tests {
         }
     }
 
-    /// Pieces of any strides turn element by element.
+    /// Pieces with any strides: the rotation equals the rotation of each element.
     #[test]
     fn elements_turn_one_by_one() {
         let mut random = fastrand::Rng::with_seed(2);

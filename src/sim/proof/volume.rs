@@ -1,10 +1,10 @@
-//! Counting the points of boxes: a sum of many open sums has more contributions than 2^128.
+//! Counts the points of boxes with big integers: a sum of many open sums has more than 2^128 contributions.
 
 use super::boxes::{Cuboid, Interval, volume};
 
-/// Whether disjoint boxes inside `whole` have together one `n`-th of its points.
+/// Whether disjoint boxes inside `whole` together contain exactly one `n`-th of its points.
 pub(super) fn is_share(whole: &[Interval], boxes: &[Cuboid], n: u64) -> bool {
-    // No box is larger than the whole, so that one number nearly always does.
+    // No box is larger than the whole, so `u128` nearly always suffices.
     let small = || {
         let held = boxes.iter().try_fold(0u128, |held, cuboid| held.checked_add(volume(cuboid)?))?;
         Some(held.checked_mul(u128::from(n))? == volume(whole)?)
@@ -17,12 +17,12 @@ pub(super) fn is_share(whole: &[Interval], boxes: &[Cuboid], n: u64) -> bool {
     })
 }
 
-/// A whole number of any size: digits of 64 bits, the least first, without zeros at the end.
+/// A natural number of any size: 64-bit digits, least significant first, without trailing zeros.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Count(Vec<u64>);
 
 impl Count {
-    /// The number of points of a box.
+    /// Number of points of a box.
     fn of(cuboid: &[Interval]) -> Count {
         let mut count = Count(vec![1]);
         cuboid.iter().for_each(|interval| count.times(interval.len()));
@@ -48,7 +48,7 @@ impl Count {
         self.push(carry);
     }
 
-    /// What is carried beyond the last digit, which is less than one digit holds.
+    /// Appends the final carry, which fits into one digit.
     fn push(&mut self, carry: u128) {
         self.0.push(split(carry).0);
         while self.0.last() == Some(&0) {
@@ -57,7 +57,7 @@ impl Count {
     }
 }
 
-/// The lower digit and the rest.
+/// The lower 64 bits and the rest.
 #[allow(clippy::cast_possible_truncation, reason = "the mask leaves 64 bits")]
 fn split(number: u128) -> (u64, u128) {
     ((number & u128::from(u64::MAX)) as u64, number >> 64)
@@ -81,14 +81,14 @@ mod tests {
             let expected = u128::from(b) * u128::from(c) + (u128::from(d) << 60);
             assert_eq!(sum.0, [split(expected).0, split(split(expected).1).0]);
             sum.times(a);
-            // Once more by schoolbook: the low digit wraps, the sum of the digits modulo 2^64 - 1 is kept.
+            // Compare with schoolbook arithmetic: the low digit wraps, the digit sum modulo 2^64 - 1 is preserved.
             let modulo = u128::from(u64::MAX);
             let digits = sum.0.iter().map(|digit| u128::from(*digit)).sum::<u128>() % modulo;
             assert_eq!(digits, (expected % modulo) * u128::from(a) % modulo);
         }
     }
 
-    /// 2^128 - 1 is all that one number holds: sums that pass it are counted, too.
+    /// Sums above 2^128 - 1, the maximum of `u128`, are counted correctly.
     #[test]
     fn sums_around_the_largest_number() {
         for (lengths, n) in [(vec![1 << 63, 1 << 63], 4), (vec![1 << 63, 1 << 63, 2], 2), (vec![1 << 62; 4], 8)] {
@@ -105,7 +105,8 @@ mod tests {
         }
     }
 
-    /// A cube of many dims in halves, quarters and so on: all parts make the whole, and one point less does not.
+    /// Splits a cube of many dims into halves, quarters and so on: all parts fill the whole, and one point less does
+    /// not.
     #[test]
     fn parts_make_the_whole_at_any_size() {
         for rank in 1..40 {

@@ -1,20 +1,20 @@
-//! How far an element may be from its exact value, operation by operation: a running error analysis.
+//! Running error analysis: bounds the distance of each element from its exact value, operation by operation.
 //!
-//! Beside a block of values stands a block of bounds in f64. A bound holds for whatever the kernels compute there, in any
-//! order of their additions: the value that stands beside it, and every other one that another order would give, are that
-//! close to the exact result of exact arithmetic. So two values lie at most twice as far apart.
+//! Each block of values has a block of bounds in f64. A bound holds for any order of the kernel's additions: the
+//! computed value, and the value that any other order would give, are at most that far from the result of exact
+//! arithmetic. So two such values differ by at most twice the bound.
 //!
 //! ```text
-//! sum of n       sum of bounds + gamma_(n-1) * sum of |terms|
-//! product        (|A| + a)(|B| + b) - |A| |B| + gamma_n * |A| |B|
-//! max, min       the largest bound
-//! function       how far it varies over the interval, and the roundings of its formula
-//! then           one rounding to the dtype of the result
+//! sum of n    sum of bounds + gamma_(n-1) * sum of |terms|
+//! product     (|A| + a)(|B| + b) - |A| |B| + gamma_n * |A| |B|
+//! max, min    the largest bound
+//! function    its variation over the interval, plus the rounding errors of its formula
+//! then        one rounding to the dtype of the result
 //! ```
 //!
-//! A bound is infinite where a number may overflow, so that anything may come out. An infinity or a NaN with a finite
-//! bound is one that every order of the additions gives. A product with an infinity has no finite bound: where a factor is
-//! a sum that is still open, its parts may meet the infinity one by one, as 0 or with another sign.
+//! A bound is infinite where a number may overflow, as any result is then possible. An infinity or a NaN with a finite
+//! bound results from every order of the additions. A product with an infinite factor has no finite bound: if the other
+//! factor is a sum that is still open, its parts may meet the infinity separately, as 0 or with another sign.
 
 use super::map::lined_up;
 use super::product::product;
@@ -31,7 +31,7 @@ use crate::operator::Operator;
 #[derive(Clone, Copy)]
 pub(super) struct Bounded<'a> {
     pub(super) value: &'a Tensor,
-    /// In f64, of the same extents.
+    /// Bounds in f64, with the same extents.
     pub(super) bound: &'a Tensor,
 }
 
@@ -43,12 +43,12 @@ struct Term {
 }
 
 impl Term {
-    /// The largest magnitude of whatever may have been computed here.
+    /// The largest magnitude that may have been computed.
     fn most(self) -> f64 {
         self.value.abs() + 2.0 * self.bound
     }
 
-    /// The interval in which whatever may have been computed here lies.
+    /// The interval of the values that may have been computed.
     fn interval(self) -> [f64; 2] {
         [self.value - 2.0 * self.bound, self.value + 2.0 * self.bound]
     }
@@ -64,7 +64,7 @@ impl Bounded<'_> {
         is_exact(self.bound)
     }
 
-    /// The same elements at other places.
+    /// Values and bounds under another view.
     fn viewed(self, view: impl Fn(&View) -> View) -> [Tensor; 2] {
         [self.value, self.bound].map(|tensor| tensor.with_view(view(tensor.view())))
     }
@@ -77,7 +77,7 @@ impl Bounded<'_> {
     }
 }
 
-/// Whether it is larger, or no number.
+/// Whether the bound is larger than `most`, or a NaN.
 fn exceeds(bound: f64, most: f64) -> bool {
     bound.is_nan() || bound > most
 }
@@ -94,15 +94,15 @@ fn is_exact(bound: &Tensor) -> bool {
     exact
 }
 
-/// What is no number bounds nothing.
+/// Collects bounds; a NaN becomes an infinite bound.
 fn bounds(extents: &[usize], elements: impl Iterator<Item = f64>) -> Tensor {
     Tensor::owned(extents, elements.map(|bound| if bound.is_nan() { f64::INFINITY } else { bound }).collect())
 }
 
-/// Of the combination of blocks.
+/// The bounds of blocks combined with `operator`.
 ///
-/// - `value`: what was computed.
-/// - `fused`: how many more roundings the kernels may do, of products that are computed onto the sum.
+/// - `value`: the computed result.
+/// - `fused`: the number of additional roundings, if products are accumulated onto the sum.
 pub(super) fn added(operator: Operator, blocks: &[Bounded<'_>], value: &Tensor, fused: f64) -> Tensor {
     let extents = &value.view().extents;
     if let [block] = blocks {
@@ -119,7 +119,7 @@ pub(super) fn added(operator: Operator, blocks: &[Bounded<'_>], value: &Tensor, 
     bounds(extents, values.map(|(place, value)| fold.bound(blocks.iter().map(|terms| terms[place]), value)))
 }
 
-/// Of a reduction over the indices that the einsum contracts.
+/// The bounds of a reduction over the indices that the einsum contracts.
 pub(super) fn reduced(operator: Operator, einsum: &Einsum, of: Bounded<'_>, value: &Tensor) -> Tensor {
     let (lengths, extents) = result_extents(einsum, &[&of.value.view().extents]);
     if !value.dtype().is_float() && of.is_exact() {
@@ -142,12 +142,12 @@ pub(super) fn reduced(operator: Operator, einsum: &Einsum, of: Bounded<'_>, valu
     bounds(&value.view().extents, runs.map(|(run, value)| fold.bound(run.iter().copied(), value)))
 }
 
-/// Many elements that become one.
+/// A combination of many elements into one.
 struct Fold {
     operator: Operator,
-    /// How often the kernels round in their own arithmetic.
+    /// Number of roundings in the kernel's arithmetic.
     roundings: f64,
-    /// Of the result.
+    /// Dtype of the result.
     dtype: DType,
     /// Whether a product is rounded to the dtype after each step.
     stepwise: bool,
@@ -183,18 +183,18 @@ impl Fold {
                 special = true;
             }
         }
-        // Half: a product that is computed onto the sum may be larger on the way.
+        // Half of the maximum, because a product accumulated onto the sum may be larger at intermediate steps.
         if spread.is_nan() || spread == f64::INFINITY || total > arithmetic.most / 2.0 {
             return f64::INFINITY;
         }
-        // An infinity or a NaN stays, wherever it comes in.
+        // An infinity or a NaN persists, wherever it is added.
         if special {
             return 0.0;
         }
         self.finish(spread + arithmetic.gamma(self.roundings) * total, value)
     }
 
-    /// In any order: on the way there may be any part of the factors.
+    /// Bounds a product in any order: intermediate results may be the product of any subset of the factors.
     fn product(&self, terms: impl Iterator<Item = Term> + Clone, value: f64) -> f64 {
         let (mut widest, mut wide, mut reach, mut spread, mut special) = (1.0, 1.0, 1.0, 0.0, false);
         for term in terms {
@@ -220,10 +220,10 @@ impl Fold {
     }
 }
 
-/// What the difference of two products of bounds may lose of a term.
+/// Relative error of a term from cancellation in the difference of two products of bounds.
 const CANCELLED: f64 = 1.0 / (1u64 << 50) as f64;
 
-/// Of a product.
+/// The bounds of a product.
 pub(super) fn multiplied(einsum: &Einsum, factors: [Bounded<'_>; 2], value: &Tensor) -> Tensor {
     let extents = &value.view().extents;
     let (dtype, are_exact) = (value.dtype(), factors.iter().all(|factor| factor.is_exact()));
@@ -240,7 +240,7 @@ pub(super) fn multiplied(einsum: &Einsum, factors: [Bounded<'_>; 2], value: &Ten
     let wide = if are_exact { Vec::new() } else { magnitudes(1.0) };
     let (arithmetic, own) = (Precision::accumulated(dtype), Precision::of(dtype));
     let lost = if are_exact { 0.0 } else { (inner + 4.0) * CANCELLED };
-    // Each term is rounded, added, and perhaps widened from an integer before.
+    // Each term is rounded and added, and may have been widened from an integer first.
     let rounding = arithmetic.gamma(2.0 * inner + 4.0) + lost;
     let bound = |(place, value): (usize, f64)| {
         let widest = widest[place];
@@ -254,7 +254,7 @@ pub(super) fn multiplied(einsum: &Einsum, factors: [Bounded<'_>; 2], value: &Ten
     bounds(extents, value.to_f64s().into_iter().enumerate().map(bound))
 }
 
-/// Of an elementwise function, or of one along a dim.
+/// The bounds of an elementwise function, or of a function along a dim.
 pub(super) fn mapped(function: Function, einsum: &Einsum, operands: &[Bounded<'_>], value: &Tensor) -> Tensor {
     let extents = &value.view().extents;
     let dtypes: Vec<DType> = operands.iter().map(|operand| operand.value.dtype()).collect();
@@ -286,23 +286,23 @@ pub(super) fn mapped(function: Function, einsum: &Einsum, operands: &[Bounded<'_
     bounds(extents, values.into_iter().enumerate().map(bound))
 }
 
-/// A function of elements that line up.
+/// A function of aligned elements.
 struct Each {
     function: Function,
-    /// Of the first operand.
+    /// Dtype of the first operand.
     from: DType,
     to: DType,
-    /// Whether nothing is rounded.
+    /// Whether the function copies its operand without rounding.
     copies: bool,
 }
 
-/// How many units the formulas of functions may be off, and the widest slope of `gelu` and `silu`.
+/// Error bound of the functions' formulas, in units of roundoff, and the steepest slope of `gelu` and `silu`.
 const FORMULA: f64 = 8.0;
 const SLOPE: f64 = 1.2;
 
 impl Each {
     fn bound(&self, terms: &[Term], value: f64) -> f64 {
-        // What is not chosen may be anything.
+        // The operand that a mask does not select may be anything.
         let terms = match (self.function, terms) {
             (Function::Where | Function::Masked(_), [mask, ..]) if mask.bound > 0.0 => return f64::INFINITY,
             (Function::Where, [mask, yes, no]) => &[if mask.value == 0.0 { *no } else { *yes }][..],
@@ -313,11 +313,11 @@ impl Each {
             return f64::INFINITY;
         }
         if terms.iter().all(|term| term.bound == 0.0) && (!value.is_finite() || !self.to.is_float()) {
-            // The same bits go in everywhere, but for the sign of a zero.
+            // All orders see the same bits, except for the sign of a zero.
             return if self.divides_by_zero(terms) { f64::INFINITY } else { 0.0 };
         }
         if let Function::Is(_) | Function::IsNumber(..) = self.function {
-            // Which side is larger is certain where the two are apart.
+            // If the operands' intervals are disjoint, the order of the values is certain.
             let other =
                 terms.get(1).copied().unwrap_or(Term { value: self.function.number().unwrap_or(0.0), bound: 0.0 });
             let (apart, unsure) = ((terms[0].value - other.value).abs(), terms[0].bound + other.bound);
@@ -325,7 +325,7 @@ impl Each {
         }
         let adds = matches!(self.function, Function::Binary(Binary::Add | Binary::Sub));
         if adds && !value.is_finite() && terms.iter().any(|term| !term.value.is_finite()) {
-            // An infinity or a NaN stays, whatever is added.
+            // An infinity or a NaN persists, whatever is added.
             return 0.0;
         }
         let (spread, formula) = self.spread(terms);
@@ -350,7 +350,7 @@ impl Each {
         }
     }
 
-    /// `1 / (1 + e^-a)` is 0 where the power overflows.
+    /// `1 / (1 + e^-a)` is 0 if the power overflows.
     fn underflow(&self, terms: &[Term], arithmetic: Precision) -> f64 {
         match self.function {
             Function::Unary(Unary::Sigmoid | Unary::Silu) => 4.0 * (terms[0].most() + 1.0) / arithmetic.most,
@@ -358,7 +358,7 @@ impl Each {
         }
     }
 
-    /// How large an integer may be before it wraps.
+    /// The magnitude above which an integer result wraps.
     fn reach(&self, terms: &[Term]) -> f64 {
         let all: f64 = terms.iter().map(|term| term.most()).sum();
         match self.function {
@@ -366,14 +366,14 @@ impl Each {
             Function::Binary(Binary::Mul) => terms[0].most() * terms[1].most(),
             Function::ByNumber(ByNumber::Scale, Scalar(c)) => c.abs() * all + 1.0,
             Function::ByNumber(ByNumber::Shift, Scalar(c)) => c.abs() + all + 1.0,
-            // A float is cut and saturates.
+            // A conversion from float truncates and saturates.
             Function::Identity | Function::Cast(_) | Function::Fill { .. } if self.from.is_float() => 0.0,
             _ => all,
         }
     }
 
-    /// How far two results may lie apart whose operands are within their bounds, and the magnitude of what the formula
-    /// rounds on its way, beside the result.
+    /// The maximum distance of two results whose operands are within their bounds, and the magnitude of the
+    /// intermediate results that the formula rounds.
     fn spread(&self, terms: &[Term]) -> (f64, f64) {
         let all: f64 = terms.iter().map(|term| term.bound).sum();
         let first = terms[0];
@@ -390,6 +390,7 @@ impl Each {
                 Unary::Silu => SLOPE * all,
                 Unary::Exp => over(f64::exp),
                 Unary::Tanh => over(f64::tanh),
+                Unary::Sin | Unary::Cos => return (all.min(2.0), 1.0),
                 Unary::Sigmoid => over(|a| 1.0 / (1.0 + (-a).exp())),
                 Unary::Sqrt => over(f64::sqrt),
                 Unary::Log => over(f64::ln),
@@ -408,7 +409,7 @@ impl Each {
             Function::Binary(binary) => match binary {
                 Binary::Add | Binary::Sub => all,
                 Binary::Mul => {
-                    // An infinite partner of what is exact is no reason to doubt it.
+                    // An exact operand contributes no error, even if its partner is infinite.
                     let part = |bound: f64, most: f64| if bound == 0.0 { 0.0 } else { bound * most };
                     part(terms[0].bound, terms[1].most()) + part(terms[1].bound, first.value.abs())
                 }
@@ -427,7 +428,7 @@ impl Each {
                 if self.to.is_float() { spread } else { spread + 1.0 }
             }
             Function::ByNumber(ByNumber::Shift, _) if !self.to.is_float() => all + 1.0,
-            // What is added to 0 keeps its own roundings, and so does the number.
+            // Adding to 0 preserves the operand's rounding errors, and those of the number.
             Function::ByNumber(ByNumber::Shift, Scalar(c)) => return (all, c.abs()),
             Function::ByNumber(ByNumber::AtLeast | ByNumber::AtMost, Scalar(c)) => return (all, c.abs()),
             Function::Over(n) => all / n as f64,
@@ -438,7 +439,7 @@ impl Each {
         (spread, 0.0)
     }
 
-    /// Of another dtype.
+    /// The bound of a conversion to another dtype.
     fn converted(&self, of: Term) -> f64 {
         let most = Precision::of(self.to).most;
         match (self.from.is_float(), self.to) {
@@ -454,7 +455,8 @@ impl Each {
     }
 }
 
-/// Along a dim, whose places are `step` apart: powers vary by `e^bound`, and so does their sum.
+/// The bounds of a softmax along a dim whose elements are `step` apart: powers vary by `e^bound`, and so does their
+/// sum.
 fn softmax(terms: &[Term], values: &[f64], dtype: DType, extents: &[usize], (step, length): (usize, usize)) -> Tensor {
     let (own, double) = (Precision::of(dtype), Precision::of(DType::F64));
     let formula = double.gamma(length as f64 + 16.0);
@@ -463,7 +465,7 @@ fn softmax(terms: &[Term], values: &[f64], dtype: DType, extents: &[usize], (ste
         let line = || (0..length).map(|n| start + n * step);
         let widest = line().map(|place| terms[place].bound).fold(0.0, f64::max);
         let largest = line().map(|place| terms[place].most()).filter(|most| most.is_finite()).fold(0.0, f64::max);
-        // The difference from the largest is rounded too.
+        // The difference from the largest element is rounded, too.
         let exponent = 2.0 * (widest + 4.0 * double.unit * largest);
         let apart = exponent.exp_m1() + formula;
         for place in line() {
@@ -473,7 +475,7 @@ fn softmax(terms: &[Term], values: &[f64], dtype: DType, extents: &[usize], (ste
             } else if value.is_nan() {
                 0.0
             } else {
-                // What has become 0 may have been as much as was lost.
+                // A result that underflowed to 0 may have been as large as the underflow threshold.
                 own.rounded((value + own.tiny) * exponent.exp() * apart, value)
             };
         }

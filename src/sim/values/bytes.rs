@@ -1,4 +1,4 @@
-//! Blocks as bytes: little-endian elements in row-major order, as files and messages have them.
+//! Blocks as bytes: little-endian elements in row-major order, as in files and messages.
 
 use super::element::{Element, with_dtype};
 use super::tensor::Tensor;
@@ -6,8 +6,8 @@ use super::view::{Line, addressable, walk};
 use crate::dtype::DType;
 
 impl Tensor {
-    /// A block from the bytes of its elements; `None` if there are not as many as the extents say. A bool is true
-    /// unless its byte is 0.
+    /// A block from the bytes of its elements; `None` if the number of bytes does not match the extents. A bool is
+    /// true unless its byte is 0.
     pub fn from_le_bytes(dtype: DType, extents: &[u64], bytes: &[u8]) -> Option<Tensor> {
         let elements: usize = addressable(extents)?.iter().product();
         let size = usize::try_from(dtype.size()).ok()?;
@@ -24,7 +24,7 @@ impl Tensor {
         bytes
     }
 
-    /// The bytes of its elements, after those that are there.
+    /// Appends the bytes of its elements.
     pub fn append_le_bytes(&self, bytes: &mut Vec<u8>) {
         let view = self.view();
         with_dtype!(self.dtype(), T => {

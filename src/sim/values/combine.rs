@@ -1,4 +1,4 @@
-//! Blocks put together: added, assembled, concatenated.
+//! Combines blocks: addition, assembly, concatenation.
 
 use super::element::{Element, with_dtype};
 use super::map::map;
@@ -10,7 +10,7 @@ use crate::function::{Function, Unary};
 use crate::operator::Operator;
 use std::ops::Range;
 
-/// All pieces of an open sum, combined: mapped before and finished after where the operator asks for it.
+/// Combines all pieces of an open sum, with the operator's function before and after.
 pub(super) fn close(operator: Operator, blocks: Vec<Tensor>) -> Tensor {
     let count = blocks.len() as u64;
     let each = |function: Function, block: &Tensor| {
@@ -39,11 +39,11 @@ pub(super) fn times<T: Element>(a: T, b: T) -> T {
     }
 }
 
-/// Combines blocks of one shape and dtype element by element, in their order, with an operator that folds; `None` of
-/// no blocks.
+/// Combines blocks of one shape and dtype element by element, in order. `operator` must be a fold. `None` if there
+/// are no blocks.
 ///
-/// bf16 and f16 are combined in f32 and rounded once. A first block that nobody else holds is overwritten, and so is
-/// a second one of two.
+/// bf16 and f16 are combined in f32 and rounded once. A first block that is not shared is overwritten; of two blocks,
+/// an unshared second one is overwritten, too.
 pub(super) fn add(operator: Operator, mut blocks: Vec<Tensor>) -> Option<Tensor> {
     let dtype = blocks.first()?.dtype();
     let half = match dtype {
@@ -65,7 +65,7 @@ pub(super) fn add(operator: Operator, mut blocks: Vec<Tensor>) -> Option<Tensor>
     }))
 }
 
-/// Many blocks of a half-precision type: the sum lives in f32.
+/// Many blocks of a half-precision type: the sum is accumulated in f32.
 fn add_wide<T: Element>(blocks: &[Tensor]) -> Tensor {
     let extents = blocks[0].view().extents.clone();
     let mut sums: Vec<f32> = blocks[0].collect(|element: T| element.to_f32());
@@ -99,7 +99,7 @@ fn fold<T: Element>(blocks: Vec<Tensor>, combine: impl Fn(T, T) -> T + Copy) -> 
     Tensor::owned(&extents, sums)
 }
 
-/// A new buffer of two blocks.
+/// A new buffer with the combination of two blocks.
 fn zip<T: Element>(a: &Tensor, b: &Tensor, combine: impl Fn(T, T) -> T) -> Vec<T> {
     let (left, right) = (a.buffer::<T>(), b.buffer::<T>());
     let mut sums = Vec::with_capacity(a.view().elements());
@@ -115,12 +115,12 @@ fn zip<T: Element>(a: &Tensor, b: &Tensor, combine: impl Fn(T, T) -> T) -> Vec<T
     sums
 }
 
-/// Combines a block into a buffer of its shape without gaps.
+/// Combines a block into a contiguous buffer of its shape.
 fn zip_into<S: Copy, T: Element>(sums: &mut [S], block: &Tensor, combine: impl Fn(S, T) -> S) {
     let (view, buffer) = (block.view(), block.buffer::<T>());
     let own = row_major(&view.extents);
     walk(&view.extents, [0, view.offset], [&own, &view.strides], |Line { starts: [i, j], steps, length }| {
-        // The lines of a buffer without gaps lie side by side.
+        // The lines of a contiguous buffer are adjacent.
         let sums = &mut sums[i..i + length];
         if steps[1] == 1 {
             let pairs = sums.iter_mut().zip(&buffer[j..j + length]);
@@ -132,9 +132,9 @@ fn zip_into<S: Copy, T: Element>(sums: &mut [S], block: &Tensor, combine: impl F
     });
 }
 
-/// A block of the extents `view`, with each piece in its box; `None` where the boxes leave a gap.
+/// A block with extents `view`, assembled from pieces in their boxes; `None` if the boxes leave a gap.
 ///
-/// Each piece has as many elements as its box. Where boxes overlap, the later piece stands.
+/// Each piece has as many elements as its box. Where boxes overlap, the later piece wins.
 pub(super) fn assemble(dtype: DType, view: &[usize], pieces: &[(Vec<Range<usize>>, Tensor)]) -> Option<Tensor> {
     let whole = View::row_major(view);
     let boxes: Vec<View> = pieces.iter().map(|(ranges, _)| whole.cut(ranges)).collect();
@@ -155,7 +155,7 @@ pub(super) fn assemble(dtype: DType, view: &[usize], pieces: &[(Vec<Range<usize>
     }))
 }
 
-/// Whether the boxes of a block, one after the other, are the buffer from its start to its end.
+/// Whether the boxes, in order, cover the buffer contiguously from start to end.
 pub(super) fn in_a_row(boxes: &[View]) -> bool {
     let mut end = 0;
     boxes.iter().all(|part| {
@@ -198,7 +198,7 @@ fn covers(whole: &View, pieces: &[(Vec<Range<usize>>, Tensor)], boxes: &[View]) 
     covered.into_iter().all(|element| element)
 }
 
-/// The blocks side by side along one dim.
+/// Concatenates the blocks along one dim.
 pub(super) fn concatenate(blocks: &[Tensor], dim: usize) -> Tensor {
     let mut extents = blocks[0].view().extents.clone();
     let length = extents[dim];

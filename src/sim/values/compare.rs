@@ -1,4 +1,4 @@
-//! What the devices arrived at, held against the dense computation.
+//! Compares the outputs on the devices with the dense computation.
 
 use super::difference::{difference, largest_difference};
 use super::element::{Element, with_dtype};
@@ -13,43 +13,43 @@ use crate::schedule::{ArrayId, Schedule, verify};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// How close the outputs are to the dense computation.
+/// Agreement of the outputs with the dense computation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Numerics {
-    /// Whether every element of every shard is the same number; a NaN is equal to a NaN.
+    /// Whether all elements of all shards are equal; NaNs are equal to each other.
     pub equal: bool,
-    /// The largest difference of elements that can be compared; infinite where only one side is a number.
+    /// The largest difference of comparable elements; infinite where only one side is a number.
     pub max_abs_error: f64,
-    /// The largest difference over the magnitude of the element, or of the array's largest where the element is 0.
+    /// The largest relative difference; where the element is 0, relative to the array's largest element.
     pub max_rel_error: f64,
-    /// How many elements the outputs have; a replica is compared but not counted.
+    /// Number of output elements. Replicas are compared but not counted.
     pub elements: u64,
-    /// How many elements differ of which a comparison says nothing: they may overflow, or rounding may cost as much as
-    /// the array's largest element.
+    /// Number of differing elements for which a comparison is inconclusive: they may overflow, or their rounding
+    /// error may reach the array's largest element.
     pub not_compared: u64,
-    /// Whether every other difference is within the tolerance of its element. Of integers from integers, that is
-    /// equality.
+    /// Whether all other differences are within the element's tolerance. For integers computed from integers, the
+    /// tolerance is 0.
     pub within: bool,
-    /// The tolerance of the element that is off by most, or of the one that breaks its own furthest.
+    /// The tolerance of the element with the largest error, or of the one that exceeds its tolerance most.
     pub tolerance: f64,
 }
 
-/// Holds every replica of every output against the dense arrays, padding left out.
+/// Compares every replica of every output with the dense arrays, excluding padding.
 ///
 /// # The tolerance
-/// Another order of additions rounds differently. How much that matters is bounded for each element, on both sides, by a
-/// running error analysis: beside each number goes how far it may be from the exact one. For a sum of n numbers that is
-/// `gamma_(n-1)` times the sum of their magnitudes, whatever the order, and what they were off by before; products and
-/// functions carry it on. An element may be off by the bound of the dense computation and that of the schedule together.
-/// So a proven schedule is never found wrong, and where the bound is as wide as the largest number of the array, or
-/// infinite because something may overflow on the way, a difference says nothing and is [counted](Numerics::not_compared).
-/// Integers have to be equal, unless they are cast from floats.
+/// Another order of additions rounds differently. A running error analysis bounds this effect for each element, on
+/// both sides: each number is accompanied by a bound on its distance from the exact value. For a sum of n numbers
+/// this is `gamma_(n-1)` times the sum of their magnitudes, in any order, plus the bounds of the numbers. Products
+/// and functions propagate the bounds. The tolerance of an element is the sum of its bounds in the dense computation
+/// and in the schedule. So a proven schedule is never reported as wrong. If the bound is as large as the largest
+/// number of the array, or infinite because an intermediate result may overflow, the comparison is inconclusive and
+/// [counted](Numerics::not_compared). Integers must be equal, unless they are cast from floats.
 ///
 /// # Errors
-/// A malformed schedule, or a device without its shard.
+/// If the schedule is malformed, or a device lacks its shard.
 ///
 /// # Panics
-/// If the dense arrays or the run are of another schedule.
+/// If the dense arrays or the run belong to another schedule.
 pub fn compare(schedule: &Schedule, inputs: &Inputs, dense: &[Tensor], run: &Run) -> Result<Numerics, RunError> {
     let schedule = verify(schedule)?;
     let mut outputs = Vec::with_capacity(schedule.outputs.len());
@@ -76,7 +76,7 @@ pub fn compare(schedule: &Schedule, inputs: &Inputs, dense: &[Tensor], run: &Run
     for (place, (output, pairs)) in schedule.outputs.iter().zip(&outputs).enumerate() {
         let (whole, bound) = (&dense[output.array.index()], &of_dense[output.array.index()]);
         let largest = largest(whole);
-        // By box: what one replica cannot tell, another may.
+        // Keyed by box: an element that is inconclusive in one replica may be conclusive in another.
         let mut unclear: BTreeMap<Vec<u64>, u64> = BTreeMap::new();
         for pair in pairs {
             let expected = bound.slice(&pair.ranges).expect("there is a bound for each element");
@@ -110,21 +110,21 @@ pub fn compare(schedule: &Schedule, inputs: &Inputs, dense: &[Tensor], run: &Run
     Ok(numerics)
 }
 
-/// A shard without its padding, and what the dense array has there.
+/// A shard without its padding, and the corresponding part of the dense array.
 struct Pair {
-    /// Its place among the shards of its output.
+    /// Index among the shards of its output.
     shard: usize,
-    /// Its box in the array, and in its block.
+    /// The box in the array, and in the block.
     ranges: Vec<Range<u64>>,
     own: Vec<Range<u64>>,
     expected: Tensor,
     found: Tensor,
 }
 
-/// Two elements that are not the same.
+/// Two elements that differ.
 struct Difference {
     error: f64,
-    /// Of the dense element.
+    /// Magnitude of the dense element.
     magnitude: f64,
     tolerance: f64,
 }
@@ -150,7 +150,7 @@ impl Pair {
         largest_difference(&self.expected, &self.found) == 0.0
     }
 
-    /// Each pair of elements that differ. The tolerance is the sum of the two bounds.
+    /// Visits each pair of differing elements. The tolerance is the sum of the two bounds.
     fn differences(&self, [first, second]: [&Tensor; 2], mut see: impl FnMut(Difference)) {
         let tensors = [&self.expected, &self.found, first, second];
         let (offsets, strides) =
@@ -172,7 +172,7 @@ impl Pair {
     }
 }
 
-/// Where there is no room for bounds, floats may be off by anything.
+/// Bounds if there is no memory for an analysis: infinite for floats.
 fn unbounded(is_float: bool, own: &[Range<u64>]) -> Tensor {
     let extents: Vec<u64> = own.iter().map(|range| range.end - range.start).collect();
     let count = extents.iter().product::<u64>();

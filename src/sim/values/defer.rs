@@ -1,14 +1,14 @@
-//! Products that are computed slice by slice.
+//! Deferred products, which are computed slice by slice.
 //!
 //! ```text
-//! before  %2 = matmul %0 %1      a whole block on each device
-//!         %3 = slice %2 ..       some of its columns
-//!         %4 = slice %2 ..       the others
+//! before  %2 = matmul %0 %1   a whole block on each device
+//!         %3 = slice %2 ..    some of its columns
+//!         %4 = slice %2 ..    the others
 //! after   %3 = matmul of %0 and the columns of %1 that %3 keeps
 //!         %4 = matmul of %0 and the columns of %1 that %4 keeps
 //! ```
 //!
-//! The numbers are the same, the whole block is never in memory, and a slice is still warm when it is added.
+//! The results are the same, the whole block is never in memory, and a slice is still in the cache when it is added.
 
 use super::factor::rows_side_by_side;
 use super::gemm::{Before, Gemm};
@@ -24,24 +24,24 @@ use crate::schedule::{Cut, OpId, OpKind, Operation, Schedule};
 use petgraph::Direction;
 use std::ops::Range;
 
-/// Rows and columns that a slice must keep, so that its own product runs at full speed.
+/// Minimum number of rows and columns of a slice, so that its own product runs at full speed.
 const LEAST: usize = 128;
 
-/// A product whose operands wait for the slices of its result.
+/// A product that is computed only when slices of its result are needed.
 #[derive(Clone, Debug)]
 pub(super) struct Deferred {
     operands: [Blocks; 2],
 }
 
-/// Whether the value is a product of which only slices are used, and these compute nothing twice.
+/// Whether the value is a product of which only slices are used, without computing any element twice.
 pub(super) fn is_deferred(schedule: &Schedule, id: OpId) -> bool {
     let operation = schedule.operation(id);
     let OpKind::MatMul { einsum } = &operation.kind else { return false };
     only_sliced(schedule, id, einsum)
 }
 
-/// Whether all users of a product, or of a box of it, are slices that are worth a product of their own and have, all
-/// together, no more elements than it.
+/// Whether all users of a product, or of a box of it, are slices that are large enough for their own product, and
+/// that together have no more elements than it.
 fn only_sliced(schedule: &Schedule, id: OpId, einsum: &Einsum) -> bool {
     let operation = schedule.operation(id);
     let users = users(schedule, id);
@@ -56,7 +56,7 @@ fn users(schedule: &Schedule, id: OpId) -> Vec<OpId> {
     schedule.operations.neighbors_directed(id, Direction::Outgoing).collect()
 }
 
-/// Whether the operation keeps a box of the block, with rows and columns enough.
+/// Whether the operation keeps a box of the block with enough rows and columns.
 fn is_worth_it(einsum: &Einsum, block: &Operation, user: &Operation) -> bool {
     let Some(lengths) = box_lengths(block, user) else { return false };
     let count = |operand: usize| -> usize {
@@ -66,10 +66,10 @@ fn is_worth_it(einsum: &Einsum, block: &Operation, user: &Operation) -> bool {
     count(0) >= LEAST && count(1) >= LEAST
 }
 
-/// The lengths of the box that a slice keeps of a block, in the dims of the block.
+/// Lengths of the box that a slice keeps, in the dims of the block.
 fn box_lengths(block: &Operation, slice: &Operation) -> Option<Vec<usize>> {
     let OpKind::Slice { view, region } = &slice.kind else { return None };
-    // One index or another makes no difference to the shape of the box.
+    // The shape of the box does not depend on the index.
     let any = |(cut, extent): (&Cut, &u64)| match cut {
         Cut::Whole => 0..*extent,
         Cut::Range { start, end } => *start..*end,
@@ -80,7 +80,7 @@ fn box_lengths(block: &Operation, slice: &Operation) -> Option<Vec<usize>> {
     Some(joined(&ranges, view, &block.extents)?.into_iter().map(|range| range.len()).collect())
 }
 
-/// A box in a refined view as a box in the block itself; `None` where it is not one range of each dim.
+/// A box in a refined view as a box in the block itself; `None` if it is not one range per dim.
 fn joined(ranges: &[Range<usize>], view: &[u64], extents: &[u64]) -> Option<Vec<Range<usize>>> {
     let dims = groups(view, extents).expect("the view refines the block").into_iter();
     let join = |dims: Range<usize>| {
@@ -96,7 +96,7 @@ fn joined(ranges: &[Range<usize>], view: &[u64], extents: &[u64]) -> Option<Vec<
     dims.map(join).collect()
 }
 
-/// The product, not computed yet.
+/// The deferred product.
 pub(super) fn defer(schedule: &Schedule, here: Here, id: OpId, operands: Vec<Blocks>) -> Deferred {
     let operation = schedule.operation(id);
     let OpKind::MatMul { einsum } = &operation.kind else { unreachable!("only products are deferred") };
@@ -109,7 +109,7 @@ pub(super) fn defer(schedule: &Schedule, here: Here, id: OpId, operands: Vec<Blo
     Deferred { operands: [on_devices(here, pairs, u64::MAX, laid_out), second] }
 }
 
-/// A box of a product that was not computed: a slice of it, or a slice of such a slice.
+/// A box of a deferred product: a slice of it, or a slice of such a slice.
 #[derive(Clone, Debug)]
 pub(super) struct Part {
     of: OpId,
@@ -139,8 +139,8 @@ impl Part {
         *self.slices.last().expect("a part has a slice")
     }
 
-    /// Whether only one addition or assembly wants it, which computes it device by device where it belongs, or only
-    /// slices that are worth a product of their own.
+    /// Whether the value can be deferred: either a single addition or assembly uses it and computes it in place,
+    /// device by device, or only slices use it that are large enough for their own product.
     pub(super) fn can_wait(&self, schedule: &Schedule) -> bool {
         let joins = |user| matches!(schedule.operation(user).kind, OpKind::Add { .. } | OpKind::Assemble { .. });
         let joined = matches!(users(schedule, self.value())[..], [user] if joins(user));
@@ -155,20 +155,20 @@ impl Part {
         keeps_its_dims && only_sliced(schedule, self.value(), self.einsum(schedule))
     }
 
-    /// Its blocks.
+    /// Computes its blocks.
     pub(super) fn blocks(&self, schedule: &Schedule, here: Here) -> Blocks {
         let devices = vec![(); schedule.mesh.device_count()];
         on_devices(here, devices, u64::MAX, |device, ()| self.block(schedule, device))
     }
 
-    /// The product of what the box needs of the operands.
+    /// The product of the operand parts that the box needs.
     pub(super) fn block(&self, schedule: &Schedule, device: DeviceId) -> Option<Tensor> {
         let [a, b] = self.factors(schedule, device)?;
         let part = product(self.einsum(schedule), &a, &b, schedule.operation(self.value()).dtype);
         Some(part.reshaped(&self.kept(schedule)))
     }
 
-    /// The product added to a block of its extents; the block as it is where the box is absent.
+    /// The product added to a block of the same extents. Returns the block unchanged where the box is absent.
     pub(super) fn onto(&self, schedule: &Schedule, device: DeviceId, sums: Tensor) -> Tensor {
         match self.factors(schedule, device) {
             Some([a, b]) => product_onto(sums, self.einsum(schedule), &a, &b),
@@ -176,7 +176,7 @@ impl Part {
         }
     }
 
-    /// The product after what is there; `false` where the box is absent, or no product can be computed in its place.
+    /// Appends the product to the buffer; `false` if the box is absent, or the product cannot be computed in place.
     pub(super) fn append_to<C: Gemm>(&self, schedule: &Schedule, device: DeviceId, block: &mut Vec<C>) -> bool {
         let Some([a, b]) = self.factors(schedule, device) else { return false };
         let start = block.len();
@@ -188,7 +188,7 @@ impl Part {
         sizes(&schedule.operation(self.value()).extents)
     }
 
-    /// What of the operands the box needs; `None` where an operand or the box is absent.
+    /// The operand parts that the box needs; `None` if an operand or the box is absent.
     fn factors(&self, schedule: &Schedule, device: DeviceId) -> Option<[Tensor; 2]> {
         let einsum = self.einsum(schedule);
         let [a, b] = self.deferred.operands.each_ref().map(|blocks| blocks[device.index()].as_ref());
@@ -211,20 +211,20 @@ impl Part {
     }
 }
 
-/// Whether a slice of a product would itself wait for its slices.
+/// Whether a slice of a product is itself deferred.
 #[cfg(test)]
 pub(super) fn is_only_sliced(schedule: &Schedule, product: OpId, slice: OpId) -> bool {
     let deferred = Deferred { operands: [Vec::new(), Vec::new()] };
     Part::new(product, deferred, slice).is_only_sliced(schedule)
 }
 
-/// A box of a box.
+/// A box inside a box.
 fn within(outer: &[Range<usize>], inner: &[Range<usize>]) -> Vec<Range<usize>> {
     let shift = |(outer, inner): (&Range<usize>, &Range<usize>)| outer.start + inner.start..outer.start + inner.end;
     outer.iter().zip(inner).map(shift).collect()
 }
 
-/// What an operand contributes to a box of the result.
+/// The part of an operand that contributes to a box of the result.
 fn narrowed(einsum: &Einsum, place: usize, operand: &Tensor, dims: &[Range<usize>]) -> Tensor {
     let range = |(index, extent): (&Index, &usize)| {
         let dim = einsum.result.iter().position(|other| other == index);

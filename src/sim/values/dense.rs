@@ -1,4 +1,4 @@
-//! The same computation without any mesh.
+//! The same computation without a mesh.
 
 use super::error::RunError;
 use super::guard;
@@ -9,10 +9,11 @@ use super::reduce::reduce;
 use super::tensor::Tensor;
 use crate::schedule::{ArrayId, Dense, Schedule};
 
-/// The arrays of a schedule, computed whole and without padding: what the devices must arrive at. As many as [`Schedule::arrays`].
+/// The arrays of a schedule, computed whole and without padding: the reference for the devices' results. Returns one
+/// array for each of [`Schedule::arrays`].
 ///
 /// # Errors
-/// Inputs that are missing or of another type, a malformed schedule, or a computation too large.
+/// If inputs are missing or have another type, the schedule is malformed, or the computation is too large.
 pub fn dense(schedule: &Schedule, inputs: &Inputs) -> Result<Vec<Tensor>, RunError> {
     let schedule = guard::check(schedule)?;
     let mut arrays: Vec<Tensor> = Vec::with_capacity(schedule.arrays.len());

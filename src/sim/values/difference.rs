@@ -1,4 +1,4 @@
-//! How far two blocks are apart.
+//! Differences of blocks.
 
 use super::element::{Element, with_dtype};
 use super::tensor::Tensor;
@@ -22,10 +22,10 @@ pub(super) fn largest_difference(expected: &Tensor, found: &Tensor) -> f64 {
     largest
 }
 
-/// How far two different elements are apart; 0 for two NaNs, infinite where only one side is finite.
+/// The distance of two different elements; 0 for two NaNs, infinite if only one side is finite.
 pub(super) fn difference<T: Element>(x: T, y: T) -> f64 {
     if !T::DTYPE.is_float() {
-        // Beyond 2^53 the difference of two i64 may be lost in an f64, but not that there is one.
+        // Above 2^53 the difference of two i64s may be rounded to f64, but it does not become 0.
         return x.to_i64().abs_diff(y.to_i64()) as f64;
     }
     let (x, y) = (x.to_f64(), y.to_f64());

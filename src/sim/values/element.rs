@@ -1,11 +1,11 @@
-//! The Rust types of array elements, and what the three arithmetics do with them.
+//! The Rust types of array elements, and how the three arithmetics treat them.
 
 use crate::dtype::DType;
 use half::{bf16, f16};
 use std::fmt::Debug;
 use std::sync::Arc;
 
-/// A shared buffer of elements, of one type for each dtype.
+/// A shared buffer of elements, with a variant for each dtype.
 #[derive(Clone, Debug)]
 pub enum Storage {
     /// Booleans.
@@ -16,7 +16,7 @@ pub enum Storage {
     I32(Arc<Vec<i32>>),
     /// 64-bit integers.
     I64(Arc<Vec<i64>>),
-    /// The upper halves of f32s.
+    /// bfloat16: the upper halves of f32s.
     Bf16(Arc<Vec<bf16>>),
     /// Half precision.
     F16(Arc<Vec<f16>>),
@@ -27,7 +27,7 @@ pub enum Storage {
 }
 
 impl Storage {
-    /// Of its elements.
+    /// Dtype of the elements.
     pub fn dtype(&self) -> DType {
         match self {
             Storage::Bool(_) => DType::Bool,
@@ -46,7 +46,7 @@ impl Storage {
 pub trait Element: Copy + Default + PartialEq + PartialOrd + Debug + Send + Sync + 'static {
     /// The dtype.
     const DTYPE: DType;
-    /// A buffer of elements with its type written on it.
+    /// Wraps a buffer in the variant of its type.
     fn wrap(buffer: Arc<Vec<Self>>) -> Storage;
     /// The buffer, if its elements have this type.
     fn open(storage: &Storage) -> Option<&Arc<Vec<Self>>>;
@@ -64,11 +64,11 @@ pub trait Element: Copy + Default + PartialEq + PartialOrd + Debug + Send + Sync
     fn to_f32(self) -> f32;
     /// Rounded to nearest where it does not fit.
     fn to_f64(self) -> f64;
-    /// One rounding; integers wrap; true if either is.
+    /// The sum, rounded once. Integers wrap; for bools it is the logical or.
     fn sum(self, other: Self) -> Self;
-    /// From bytes, the low ones of each element first; what is left over at the end is not read.
+    /// Elements from little-endian bytes. Incomplete elements at the end are ignored.
     fn from_bytes(bytes: &[u8]) -> Vec<Self>;
-    /// The bytes of elements, the low ones of each first, after those that are there.
+    /// Appends the little-endian bytes of the elements.
     fn append_bytes(elements: &[Self], bytes: &mut Vec<u8>);
 
     /// The larger; a NaN wins.
@@ -82,7 +82,7 @@ pub trait Element: Copy + Default + PartialEq + PartialOrd + Debug + Send + Sync
     }
 }
 
-/// What all implementations share: the way into and out of [`Storage`].
+/// Implements the conversions to and from [`Storage`], which all element types share.
 macro_rules! storage {
     ($variant:ident) => {
         const DTYPE: DType = DType::$variant;
@@ -98,7 +98,7 @@ macro_rules! storage {
     };
 }
 
-/// What numbers share: their bytes. Sizes are constants, so that the loops become copies.
+/// Implements the byte conversions that all numbers share. Sizes are constants, so that the loops compile to copies.
 macro_rules! number_bytes {
     () => {
         fn from_bytes(bytes: &[u8]) -> Vec<Self> {
@@ -114,7 +114,7 @@ macro_rules! number_bytes {
     };
 }
 
-/// Numbers that `as` converts; `$sum` adds two.
+/// Implements number types that `as` converts; `$sum` adds two.
 macro_rules! plain {
     ($type:ty, $variant:ident, $sum:expr) => {
         #[expect(clippy::allow_attributes, reason = "which casts can lose something depends on the type")]
@@ -154,14 +154,14 @@ plain!(i64, I64, i64::wrapping_add);
 plain!(f32, F32, |a, b| a + b);
 plain!(f64, F64, |a, b| a + b);
 
-/// Half-precision floats, which compute in f32.
+/// Implements half-precision floats, which compute in f32.
 macro_rules! half_float {
     ($type:ty, $variant:ident) => {
         impl Element for $type {
             storage!($variant);
             number_bytes!();
             fn from_i64(value: i64) -> Self {
-                // An f64 holds what matters: beyond 2^53 only the last of its 53 bits is in doubt.
+                // f64 is sufficient: above 2^53 only the last of its 53 bits may be wrong.
                 <$type>::from_f64(value as f64)
             }
             fn from_f32(value: f32) -> Self {
@@ -221,11 +221,11 @@ impl Element for bool {
     }
 }
 
-/// The arithmetic in which elements meet: f32 for bf16, f16 and f32, f64 for f64, i64 for integers.
+/// The arithmetic of a computation: f32 for bf16, f16 and f32, f64 for f64, i64 for integers.
 pub(super) trait Arithmetic: Element {
     /// An element, widened or rounded into this arithmetic.
     fn read<T: Element>(element: T) -> Self;
-    /// The result, rounded once; integers wrap.
+    /// Converts to an element type, rounded once; integers wrap.
     fn write<T: Element>(self) -> T;
 }
 

@@ -1,7 +1,7 @@
-//! The bounds of whole computations: of the dense one, and of a schedule on every device.
+//! Error bounds of whole computations: of the dense one, and of a schedule on every device.
 //!
-//! In exact arithmetic a proven schedule and the dense computation give the same. So an element that one of them has and
-//! the element that the other has are as far apart as the sum of their bounds, at most.
+//! In exact arithmetic a proven schedule and the dense computation give the same result. So corresponding elements
+//! differ by at most the sum of their bounds.
 
 use super::bound::{Bounded, added, exact, mapped, multiplied, reduced};
 use super::combine::close;
@@ -19,9 +19,9 @@ use crate::mesh::DeviceId;
 use crate::operator::Operator;
 use crate::schedule::{Dense, OpId, OpKind, Schedule, Verified};
 
-/// The bounds of the arrays of a dense computation.
+/// The error bounds of the arrays of a dense computation.
 ///
-/// - `dense`: what was computed, an array for each of the schedule's.
+/// - `dense`: the computed arrays, one for each array of the schedule.
 pub(super) fn of_dense(schedule: &Schedule, dense: &[Tensor]) -> Vec<Tensor> {
     let mut bounds: Vec<Tensor> = Vec::with_capacity(dense.len());
     for (array, value) in schedule.arrays.iter().zip(dense) {
@@ -50,11 +50,11 @@ struct Enclosed {
     bounds: Blocks,
 }
 
-/// The bounds of each shard of each output of a run, its open sums combined, in the order of
-/// [`Run::closed`](super::run::Run); none where they would take more memory than a run may.
+/// The bounds of each shard of each output of a run, with open sums combined, in the order of
+/// [`Run::closed`](super::run::Run). `None` if they need more memory than a run may use.
 ///
 /// # Errors
-/// Those of a run.
+/// As for a run.
 pub(super) fn of_run(schedule: Verified<'_>, inputs: &Inputs) -> Result<Option<Vec<Vec<Tensor>>>, RunError> {
     let bounding = bounding(&schedule);
     if need(&bounding).bytes > most_bytes() {
@@ -80,7 +80,7 @@ pub(super) fn of_run(schedule: Verified<'_>, inputs: &Inputs) -> Result<Option<V
     Ok(Some(outputs.collect::<Result<_, _>>()?))
 }
 
-/// The schedule that moves bounds: each value in f64, and what is filled in is exact.
+/// The schedule that moves bounds: all values are f64, and fillers are exact.
 fn bounding(schedule: &Schedule) -> Schedule {
     let mut bounding = schedule.clone();
     bounding.arrays.iter_mut().for_each(|array| array.dtype = DType::F64);
@@ -131,7 +131,7 @@ fn operation(
     Ok(Enclosed { values, bounds })
 }
 
-/// The bounds of what one device computes from the operands that it has.
+/// The bounds of a device's result, computed from the operands that it has.
 fn computed(kind: &OpKind, operands: &[Bounded<'_>], value: &Tensor, fused: f64) -> Tensor {
     match (kind, operands) {
         (OpKind::Add { operator }, operands) => added(*operator, operands, value, fused),
@@ -142,7 +142,8 @@ fn computed(kind: &OpKind, operands: &[Bounded<'_>], value: &Tensor, fused: f64)
     }
 }
 
-/// How many roundings an addition may do for an operand that is a slice of a product: it may be computed onto the sum.
+/// Number of roundings of an addition for an operand that is a slice of a product, as the product may be accumulated
+/// onto the sum.
 fn fused(schedule: &Schedule, id: OpId) -> f64 {
     match &schedule.operation(id).kind {
         OpKind::Slice { .. } => schedule.operands(id).first().map_or(0.0, |operand| fused(schedule, *operand)),
@@ -176,7 +177,7 @@ fn closed(schedule: &Schedule, place: usize, own: &Enclosed) -> Result<Vec<Tenso
     firsts.map(shard).collect()
 }
 
-/// The bounds of what [`close`] makes of the pieces of an open sum.
+/// The bounds of the result of [`close`].
 fn combined(operator: Operator, parts: &[Bounded<'_>]) -> Tensor {
     let values = |parts: &[Bounded<'_>]| parts.iter().map(|part| part.value.clone()).collect::<Vec<Tensor>>();
     let one = parts[0];

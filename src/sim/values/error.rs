@@ -1,52 +1,52 @@
-//! Why a schedule cannot be run.
+//! Errors of running a schedule on numbers.
 
 use crate::mesh::DeviceId;
 use crate::schedule::{Malformed, OpId};
 
-/// Why a schedule cannot be run on numbers.
+/// The reason why a schedule cannot be run on numbers.
 #[derive(Clone, Debug, PartialEq, thiserror::Error, miette::Diagnostic)]
 pub enum RunError {
-    /// Memory or time would run out.
-    #[error("computing this takes {need}, more than the {most} that are allowed")]
+    /// The run needs too much memory or time.
+    #[error("the computation needs {need}; the limit is {most}")]
     #[diagnostic(
         code("too-large-to-compute"),
         help("`shardc time` proves and times a program of any size without computing it")
     )]
     TooLarge {
-        /// What it takes, with its unit.
+        /// The requirement, with its unit.
         need: String,
-        /// What there may be, with its unit.
+        /// The limit, with its unit.
         most: String,
     },
-    /// An array that must be given is not.
-    #[error("there are no data for the input `{array}`")]
+    /// A required input is missing.
+    #[error("no data for input `{array}`")]
     #[diagnostic(code("input-missing"))]
     MissingInput {
         /// Its name.
         array: String,
     },
-    /// An array is given with another dtype or other extents.
-    #[error("the data for `{array}` are {found}, it is declared as {wanted}")]
+    /// An input has another dtype or other extents than declared.
+    #[error("the data for `{array}` are {found}, expected {wanted}")]
     #[diagnostic(code("input-mismatch"))]
     WrongInput {
         /// Its name.
         array: String,
-        /// dtype and extents of the data.
+        /// Dtype and extents of the data.
         found: String,
-        /// dtype and extents of the declaration.
+        /// Dtype and extents of the declaration.
         wanted: String,
     },
-    /// The schedule is none.
+    /// The schedule is malformed.
     #[error(transparent)]
     #[diagnostic(transparent)]
     Malformed(#[from] Malformed),
-    /// Data that are no sum of squares, of which the devices should hold the roots.
-    #[error("array `{array}`: not every element is a sum of {count} squares")]
+    /// An input is declared as a sum of squares, but its data cannot be written as one.
+    #[error("array `{array}`: some elements are not sums of {count} squares")]
     #[diagnostic(code("input-mismatch"))]
     NoSquares {
-        /// Its name.
+        /// Name of the array.
         array: String,
-        /// How many devices hold a root.
+        /// Number of devices that hold a root.
         count: usize,
     },
     /// An operation lacks a block on some device.
@@ -57,11 +57,11 @@ pub enum RunError {
         op: OpId,
         /// The device.
         device: DeviceId,
-        /// What is wrong there.
+        /// Description of the error.
         problem: &'static str,
     },
-    /// A device ends without its shard of an output.
-    #[error("{device} ends without its shard of `{array}`")]
+    /// A device has no shard of an output at the end.
+    #[error("{device} lacks its shard of `{array}` at the end")]
     #[diagnostic(code("block-missing"))]
     MissingShard {
         /// The array.
@@ -69,15 +69,15 @@ pub enum RunError {
         /// The device.
         device: DeviceId,
     },
-    /// Devices that should hold the same shard hold different integers.
+    /// Replicas of a shard hold different integers.
     #[error("the replicas of `{array}` on {first} and {second} differ")]
     #[diagnostic(code("replicas-differ"))]
     ReplicasDiffer {
         /// The array.
         array: String,
-        /// A device.
+        /// A device with a replica.
         first: DeviceId,
-        /// Another one that should hold the same.
+        /// Another device whose replica differs.
         second: DeviceId,
     },
 }

@@ -1,4 +1,4 @@
-//! A factor of a product as a batch of matrices.
+//! Views the factors of a product as batches of matrices.
 
 use super::element::{Arithmetic, Element, with_dtype};
 use super::gemm::Gemm;
@@ -13,13 +13,13 @@ use std::borrow::Cow;
 pub(super) struct Stack<'a, C: Clone> {
     pub(super) data: Cow<'a, [C]>,
     pub(super) offset: usize,
-    /// Of the batch indices.
+    /// Extents of the batch indices.
     pub(super) batch: Vec<usize>,
-    /// Of the rows and of the columns.
+    /// Numbers of rows and columns.
     pub(super) matrix: [usize; 2],
 }
 
-/// The stride of each index in a block; an index that stands twice walks the diagonal, one that is not there repeats.
+/// Strides of each index in a block. A repeated index walks the diagonal, a missing index has stride 0.
 pub(super) fn index_strides(indices: &[Index], strides: &[usize], count: usize) -> Vec<usize> {
     let mut sums = vec![0; count];
     for (index, stride) in indices.iter().zip(strides) {
@@ -28,7 +28,7 @@ pub(super) fn index_strides(indices: &[Index], strides: &[usize], count: usize) 
     sums
 }
 
-/// An operand whose matrices span the given indices: as it lies, where strides can say it, or copied.
+/// An operand as a batch of matrices with the given indices: a view if strides can express it, otherwise a copy.
 pub(super) fn stack<'a, C: Gemm>(
     tensor: &'a Tensor,
     indices: &[Index],
@@ -52,7 +52,7 @@ pub(super) fn stack<'a, C: Gemm>(
     Stack { data: Cow::Owned(data), offset: 0, batch: all[..roles.batch.len()].to_vec(), matrix: [columns, 1] }
 }
 
-/// The buffer of a block, where its elements already have the type.
+/// Access to the buffer of a block if its elements already have the type.
 trait Borrow: Element {
     fn try_borrow(tensor: &Tensor) -> Option<&[Self]> {
         (tensor.dtype() == Self::DTYPE).then(|| tensor.buffer::<Self>())
@@ -60,14 +60,14 @@ trait Borrow: Element {
 }
 impl<C: Element> Borrow for C {}
 
-/// Rows and columns that are transposed at a time: a cache line of elements in each of as many rows as a cache keeps
-/// where all of them lie a power of two apart.
+/// Tile size of the transposition: a cache line of elements, in as many rows as fit into a cache if they are a power
+/// of two apart.
 const TILE: [usize; 2] = [8, 16];
 
-/// The first factor as one matrix whose rows lie side by side, in the type that its products are computed in; as it is
-/// where it is no single matrix, or where its products are not computed in floats.
+/// The first factor as a single matrix with contiguous rows, in the type in which its products are computed. Returned
+/// unchanged if it is not a single matrix, or if its products are not computed in floats.
 ///
-/// A product that is computed slice by slice packs its first factor for each of them, which is fastest this way.
+/// A product that is computed slice by slice packs its first factor for each slice, which is fastest with this layout.
 ///
 /// - `other`: the extents of the second factor.
 pub(super) fn rows_side_by_side(einsum: &Einsum, first: &Tensor, other: &[usize], dtype: DType) -> Tensor {
@@ -89,7 +89,8 @@ pub(super) fn rows_side_by_side(einsum: &Einsum, first: &Tensor, other: &[usize]
     }
 }
 
-/// The matrix in the order of these indices, the rows minor-most; lengths and strides of the rows and the inner indices.
+/// Copies the matrix to the order of these indices, rows minor-most. Takes lengths and strides of the rows and of the
+/// inner indices.
 fn transposed<C: Arithmetic>(
     einsum: &Einsum,
     first: &Tensor,

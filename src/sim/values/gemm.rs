@@ -2,47 +2,47 @@
 
 use std::fmt::Debug;
 
-/// A matrix in a buffer, read only.
+/// A read-only matrix in a buffer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Matrix<'a, T> {
-    /// From its first element on.
+    /// Buffer, starting at the first element.
     pub(super) data: &'a [T],
     /// Rows and columns.
     pub(super) size: [usize; 2],
-    /// How far apart neighbouring rows and columns are.
+    /// Distance between neighbouring rows and columns.
     pub(super) strides: [usize; 2],
 }
 
-/// What becomes of the elements that are there before.
+/// How the result is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Before {
-    /// The product takes their place.
+    /// The product replaces the previous elements.
     Replaced,
-    /// The product is added to them.
+    /// The product is added to the previous elements.
     Added,
 }
 
-/// The numbers that can be multiplied.
+/// Number types that can be multiplied.
 pub(super) trait Gemm: super::element::Arithmetic {
-    /// `c = a b`, or `c += a b`, where row `i`, column `j` of c lies at `i * strides[0] + j * strides[1]`.
+    /// Computes `c = a b` or `c += a b`. Element (`i`, `j`) of c is at `i * strides[0] + j * strides[1]`.
     ///
     /// Floats accumulate in their own type, integers wrap.
     ///
     /// # Panics
-    /// If the sizes do not meet, or a matrix does not lie in its buffer, or elements of c coincide.
+    /// If the sizes do not match, a matrix exceeds its buffer, or elements of c overlap.
     fn multiply(a: Matrix<'_, Self>, b: Matrix<'_, Self>, c: &mut [Self], strides: [usize; 2], before: Before);
 }
 
-/// A product below this many multiplications is done in place: a kernel call would cost more.
+/// Products with fewer multiplications use plain loops, as a kernel call would cost more.
 const SMALL: usize = 256;
 
-/// How far the last element of a matrix lies from its first.
+/// Distance from the first element of a matrix to the last.
 fn reach(size: [usize; 2], strides: [usize; 2]) -> Option<usize> {
     let rows = size[0].checked_sub(1)?.checked_mul(strides[0])?;
     size[1].checked_sub(1)?.checked_mul(strides[1])?.checked_add(rows)
 }
 
-/// What the kernels take on trust: nothing is read or written outside the buffers, and no two elements of c coincide.
+/// Checks the kernels' preconditions: no access outside the buffers, and no overlapping elements in c.
 fn check<T>(a: Matrix<'_, T>, b: Matrix<'_, T>, c: &[T], strides: [usize; 2]) {
     let size = [a.size[0], b.size[1]];
     assert_eq!(a.size[1], b.size[0], "the inner lengths meet");
@@ -58,7 +58,7 @@ fn check<T>(a: Matrix<'_, T>, b: Matrix<'_, T>, c: &[T], strides: [usize; 2]) {
     assert!(outer == 1 || stride > (inner - 1) * step, "the lines of c do not meet");
 }
 
-/// Three nested loops, the columns innermost; the sums start at `zero`, or at what is there.
+/// Three nested loops, columns innermost. The sums start at `zero`, or at the previous elements.
 fn loops<T: Copy>(
     a: Matrix<'_, T>,
     b: Matrix<'_, T>,
@@ -81,7 +81,7 @@ fn loops<T: Copy>(
     }
 }
 
-/// Both kernels of the library have the same shape.
+/// Both kernels of the library have the same signature.
 macro_rules! kernel {
     ($type:ty, $kernel:path) => {
         impl Gemm for $type {
@@ -94,10 +94,10 @@ macro_rules! kernel {
                         sum + x * y
                     });
                 }
-                // A stride between two elements of one slice fits an isize; where there is only one line it is not used.
+                // A stride between two elements of one slice fits an isize. With a single line, the stride is unused.
                 let step = |stride: usize| isize::try_from(stride).unwrap_or(1);
-                // SAFETY: `check` has proven that all elements of a and b lie in their slices, that those of c lie in
-                // its slice and differ; c is borrowed alone, so it overlaps neither a nor b.
+                // SAFETY: `check` has shown that all elements of a and b lie in their slices, and that those of c lie
+                // in its slice and are distinct. c is borrowed exclusively, so it overlaps neither a nor b.
                 unsafe {
                     $kernel(
                         m,

@@ -1,23 +1,23 @@
-//! What a run would need, before any of it is allocated.
+//! Estimates the memory and time of a run before anything is allocated.
 
 use super::error::RunError;
 use crate::memory;
 use crate::schedule::view::lengths;
 use crate::schedule::{Dense, OpId, OpKind, Region, Schedule, Verified, verify};
 
-/// The most memory a run may need: inputs, the dense computation and the blocks of all devices together.
+/// Maximum memory of a run in bytes: inputs, the dense computation and the blocks of all devices together.
 pub const MOST_BYTES: u128 = 8 << 30;
-/// The most arithmetic a run may need: a few minutes of one core.
+/// Maximum arithmetic of a run: a few minutes of one core.
 pub const MOST_FLOPS: u128 = 1 << 45;
-/// The most blocks a run may make, operations times devices.
+/// Maximum number of blocks of a run: operations times devices.
 pub const MOST_BLOCKS: u128 = 1 << 26;
-/// Bytes beside its elements that a block takes: the places of its elements, and its entry in the lists.
+/// Bytes that a block takes in addition to its elements: its view, and its entry in the lists.
 const BLOCK_OVERHEAD: u128 = 256;
 
-/// What a run needs.
+/// Requirements of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Need {
-    /// Bytes at the fullest moment, at most.
+    /// Upper bound of the peak memory in bytes.
     pub bytes: u128,
     /// Floating-point operations of the dense computation and of all devices.
     pub flops: u128,
@@ -25,20 +25,20 @@ pub struct Need {
     pub blocks: u128,
 }
 
-/// The most memory that a run may need here: less than [`MOST_BYTES`] where the system gives less, for what cannot be
-/// allocated would end the process without a word.
+/// Maximum memory of a run on this system: less than [`MOST_BYTES`] if the system provides less, because a failed
+/// allocation would abort the process without a message.
 pub(super) fn most_bytes() -> u128 {
     memory::allowed().map_or(MOST_BYTES, |allowed| MOST_BYTES.min(u128::from(allowed)))
 }
 
-/// What it takes to compute a schedule that is well formed, and the dense result beside it; saturates.
+/// The requirements of a well-formed schedule, including the dense computation. Saturates.
 pub fn need(schedule: &Schedule) -> Need {
     let bytes = |extents: &[u64], size: u64| {
         extents.iter().fold(u128::from(size), |product, extent| product.saturating_mul(u128::from(*extent)))
     };
     let arrays = schedule.arrays.iter().map(|array| bytes(&array.extents, array.dtype.size()));
     let arrays = arrays.fold(0, u128::saturating_add);
-    // A product widens its operands and its result to at most 8 bytes an element, one device at a time.
+    // A product widens its operands and its result to at most 8 bytes per element, one device at a time.
     let scratch = schedule.arrays.iter().map(|array| bytes(&array.extents, 8)).max().unwrap_or(0).saturating_mul(3);
     let devices = schedule.mesh.device_count() as u128;
     Need {
@@ -48,7 +48,7 @@ pub fn need(schedule: &Schedule) -> Need {
     }
 }
 
-/// Bytes of the blocks of all devices at the fullest moment.
+/// Peak bytes of the blocks of all devices.
 fn most_live(schedule: &Schedule, bytes: &impl Fn(&[u64], u64) -> u128) -> u128 {
     let deaths = buffer_deaths(schedule);
     let devices = schedule.mesh.device_count() as u128;
@@ -57,8 +57,8 @@ fn most_live(schedule: &Schedule, bytes: &impl Fn(&[u64], u64) -> u128) -> u128 
     for id in schedule.ids() {
         let operation = schedule.operation(id);
         let block = bytes(&operation.extents, operation.dtype.size());
-        // A slice, a shuffle share; the members of a group share what they gather; an assembled block may be checked
-        // for gaps and a sum widened meanwhile, which is one block of one device.
+        // Slices and shuffles share buffers; members of a group share the gathered block. The check of an assembled
+        // block for gaps, or the widening of a sum, temporarily takes one block of one device.
         let own = match &operation.kind {
             OpKind::Input { sharding, array } if !sharding.open.is_empty() => {
                 let array = schedule.array(*array);
@@ -87,13 +87,14 @@ fn most_live(schedule: &Schedule, bytes: &impl Fn(&[u64], u64) -> u128) -> u128 
     most
 }
 
-/// Whether a slice has the dims of its region but for those of length 1: then strides say it, else it may be a copy.
+/// Whether a slice has the dims of its region except those of length 1. Then it is a strided view; otherwise it may
+/// be a copy.
 fn keeps_dims(view: &[u64], region: &Region, extents: &[u64]) -> bool {
     let dims = lengths(view, region).into_iter().filter(|length| *length != 1);
     dims.eq(extents.iter().copied().filter(|extent| *extent != 1))
 }
 
-/// When the buffers that each value made are free: the last use of the value, or of one that shares them.
+/// The operation after which each value's buffers are free: the last use of the value, or of one that shares them.
 fn buffer_deaths(schedule: &Schedule) -> Vec<usize> {
     let mut deaths: Vec<usize> = schedule.ids().map(OpId::index).collect();
     for output in &schedule.outputs {
@@ -101,7 +102,7 @@ fn buffer_deaths(schedule: &Schedule) -> Vec<usize> {
     }
     let order: Vec<OpId> = schedule.ids().collect();
     for user in order.into_iter().rev() {
-        // The sum of one present block is that block.
+        // The sum of a single present block is that block.
         let shares = !matches!(
             schedule.operation(user).kind,
             OpKind::Assemble { .. }
@@ -133,7 +134,7 @@ fn flops(schedule: &Schedule, devices: u128) -> u128 {
     dense.chain(local).fold(0, u128::saturating_add)
 }
 
-/// Refuses what is malformed, or would need too much.
+/// Refuses schedules that are malformed or that need too much memory or time.
 ///
 /// # Errors
 /// [`RunError::Malformed`] or [`RunError::TooLarge`].
@@ -153,7 +154,7 @@ pub fn check(schedule: &Schedule) -> Result<Verified<'_>, RunError> {
     Ok(verified)
 }
 
-/// `1.5 GiB`
+/// Formats bytes as `1.5 GiB`.
 fn gibibytes(bytes: u128) -> String {
     format!("{:.1} GiB", bytes as f64 / (1u64 << 30) as f64)
 }

@@ -1,4 +1,4 @@
-//! Arrays given from outside: default data, and what each device holds of them.
+//! Input arrays: default data, and the shards on the devices.
 
 use super::bound::exact;
 use super::combine::times;
@@ -18,24 +18,25 @@ use crate::supply::Supply;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// The whole arrays that are given from outside.
+/// The data of the input arrays.
 pub type Inputs = BTreeMap<ArrayId, Tensor>;
 
-/// Default data: small integers in every dtype, so that products and sums stay exact as long as they can.
+/// Default data: small integers in every dtype, so that products and sums stay exact as long as possible.
 ///
-/// -1, 0 and 1, or -4 to 4 where the dtype has room; the same for the same seed. bf16 and f16 have exact integers only
-/// up to 256 and 2048, so there most elements are 0: of those that meet in a sum of n products, about 2 in √n are not.
+/// The values are -1, 0 and 1, or -4 to 4 if the dtype has room; they depend only on the seed. bf16 and f16 represent
+/// integers exactly only up to 256 and 2048, so most elements are 0 there: in a sum of n products, a share of about 2
+/// / √n is nonzero.
 ///
 /// # Errors
-/// [`RunError::TooLarge`] where the whole computation would not fit.
+/// [`RunError::TooLarge`] if the whole computation would not fit.
 pub fn inputs(schedule: &Schedule, seed: u64) -> Result<Inputs, RunError> {
     inputs_beside(schedule, seed, Inputs::new())
 }
 
-/// The same for the inputs that are not given.
+/// As [`inputs`], for the inputs that are not given.
 ///
 /// # Errors
-/// As [`inputs`]; data of another dtype or other extents than declared.
+/// As [`inputs`]; also if given data have another dtype or other extents than declared.
 pub fn inputs_beside(schedule: &Schedule, seed: u64, given: Inputs) -> Result<Inputs, RunError> {
     let schedule = guard::check(schedule)?;
     let declared = (0..).map(ArrayId).zip(&schedule.arrays).filter(|(_, array)| array.definition.is_input());
@@ -55,7 +56,7 @@ pub fn inputs_beside(schedule: &Schedule, seed: u64, given: Inputs) -> Result<In
     Ok(given.into_iter().chain(made).collect())
 }
 
-/// Which share of the elements of an input is not 0, in 256ths.
+/// The share of nonzero elements of an input, in 256ths.
 fn share(schedule: &Schedule, id: ArrayId) -> u8 {
     let terms = schedule.arrays.iter().filter_map(|array| match &array.definition {
         Dense::Product { operands, einsum } if operands.contains(&id) => {
@@ -80,7 +81,7 @@ fn share(schedule: &Schedule, id: ArrayId) -> u8 {
     }
 }
 
-/// `squares` asks for elements that are sums of squares.
+/// Default data of one array. With `squares`, all elements are sums of squares.
 fn default_data(array: &Array, seed: u64, share: u8, squares: bool) -> Tensor {
     let extents = sizes(&array.valid);
     if array.definition == (Dense::Input { supply: Supply::Counted }) {
@@ -88,7 +89,7 @@ fn default_data(array: &Array, seed: u64, share: u8, squares: bool) -> Tensor {
             Tensor::owned(&extents, (0..).take(extents.iter().product()).map(<T as Element>::from_i64).collect())
         });
     }
-    // Neighbouring seeds give unrelated sequences once they are spread over all bits.
+    // Spreading the seed over all bits gives unrelated sequences for consecutive seeds.
     let mut random = fastrand::Rng::with_seed(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ 0x5EED);
     let (least, most) = match array.dtype {
         DType::Bool => (0, 1),
@@ -108,7 +109,7 @@ fn default_data(array: &Array, seed: u64, share: u8, squares: bool) -> Tensor {
     })
 }
 
-/// The data of an input, if they are what the declaration says.
+/// The data of an input, checked against its declaration.
 pub(super) fn given<'a>(schedule: &Schedule, inputs: &'a Inputs, id: ArrayId) -> Result<&'a Tensor, RunError> {
     let array = schedule.array(id);
     let tensor = inputs.get(&id).ok_or_else(|| RunError::MissingInput { array: array.name.clone() })?;
@@ -131,7 +132,7 @@ pub(super) fn shard_box(array: &Array, sharding: &Sharding, mesh: &Mesh, device:
 
 /// The shard of each device, sharing the buffer of the array.
 ///
-/// Of an open sum every device holds a part; together they make the array.
+/// For an open sum, every device holds a part; the parts combine to the array.
 pub(super) fn shards(array: &Array, whole: &Tensor, sharding: &Sharding, mesh: &Mesh) -> Result<Vec<Tensor>, RunError> {
     let count = usize::try_from(sharding.open.group_size(mesh)).unwrap_or(1);
     if sharding.operator == Operator::SquareAdd && !are_sums_of_squares(whole, count) {
@@ -146,7 +147,7 @@ pub(super) fn shards(array: &Array, whole: &Tensor, sharding: &Sharding, mesh: &
     Ok(mesh.devices().map(shard).collect())
 }
 
-/// How far what the parts of each shard add up to may be from the array: a part of a sum is itself rounded.
+/// Bounds the distance of each shard's combined parts from the array: the parts of a sum are rounded, too.
 pub(super) fn shard_bounds(
     array: &Array,
     whole: &Tensor,
@@ -176,13 +177,13 @@ pub(super) fn shard_bounds(
     Ok(shards.into_iter().zip(self::shards(array, whole, &closed, mesh)?).map(bound).collect())
 }
 
-/// Whether [`open_part`] finds squares for each element.
+/// Whether [`open_part`] can write each element as a sum of squares.
 fn are_sums_of_squares(whole: &Tensor, count: usize) -> bool {
     with_dtype!(whole.dtype(), T => {
         let mut found = true;
         whole.visit(|element: T| {
             found &= if T::DTYPE.is_float() {
-                // A NaN is a sum of squares of which one is a NaN.
+                // A NaN is a sum of squares that contains a NaN.
                 is_nan(element) || element.to_f64() >= 0.0
             } else {
                 let roots = (0..count).map(|part| root(element, part, count).to_i64());
@@ -193,13 +194,13 @@ fn are_sums_of_squares(whole: &Tensor, count: usize) -> bool {
     })
 }
 
-/// Parts of an open sum that make the array again.
+/// Parts of an open sum that combine to the array.
 ///
-/// They are made of the array's own elements, moved on by one place from part to part, so they are as large as these
-/// and as exact. Of a sum, the parts are differences `v1, v2 - v1, .., a - v(n-1)`, and any run of neighbours adds up
-/// to a difference again. Of a maximum or minimum, each element stands in one part, a lesser or equal one elsewhere;
-/// of a product, the others have signs. Of a mean, each part is off by such a difference. Of a sum of squares, one
-/// part has the root, or as many as the whole number asks for have a 1.
+/// Parts are made of the array's own elements, rotated by one position per part, so they have similar magnitude and
+/// exactness. For a sum, the parts are differences `v1, v2 - v1, .., a - v(n-1)`, and any consecutive parts add up to
+/// a difference again. For a maximum or minimum, each element is in one part, and the other parts have a smaller
+/// (larger) or equal element. For a product, the other parts have signs. For a mean, each part deviates by such a
+/// difference. For a sum of squares, one part has the root, or for integers several parts have a 1.
 fn open_parts(whole: &Tensor, operator: Operator, count: usize) -> Vec<Tensor> {
     if count <= 1 {
         return vec![whole.clone()];
@@ -213,7 +214,7 @@ fn open_parts(whole: &Tensor, operator: Operator, count: usize) -> Vec<Tensor> {
 
 fn open_part<T: Element>(elements: &[T], operator: Operator, part: usize, count: usize) -> Vec<T> {
     let moved = |place: usize, by: usize| elements[(place + by % count) % elements.len()];
-    // What is added in one part and taken away in the next; nothing, where that would not be the same again.
+    // The amount added in one part and subtracted in the next; 0 if that would not restore the element.
     let carried = |place: usize, by: usize| {
         let other = moved(place, by);
         if is_small(elements[place]) && is_small(other) { other } else { T::default() }
@@ -221,28 +222,29 @@ fn open_part<T: Element>(elements: &[T], operator: Operator, part: usize, count:
     let element = |place: usize| match operator {
         Operator::Sum if T::DTYPE == DType::Bool => elements[place],
         Operator::Sum if part == 0 => carried(place, 1),
-        // The last part is moved by nothing: there the array itself stands.
+        // The last part is not rotated: it uses the array itself.
         Operator::Sum if part + 1 == count => difference(elements[place], carried(place, part)),
         Operator::Sum => difference(carried(place, part + 1), carried(place, part)),
         Operator::Max | Operator::Min | Operator::And | Operator::Or if place % count == part => elements[place],
-        // A NaN elsewhere is none here.
+        // NaNs of other positions are not used here.
         Operator::Max | Operator::Min if is_nan(moved(place, part + 1)) => elements[place],
         Operator::Max | Operator::Or => elements[place].smallest(moved(place, part + 1)),
         Operator::Min | Operator::And => elements[place].largest(moved(place, part + 1)),
         Operator::Mul => factor(elements[place], place, part, count),
         Operator::Mean => {
-            // The last place is the first one again, so that all that is added is taken away.
+            // The positions wrap around, so that all that is added is subtracted again.
             let away = difference(carried(place, (part + 1) % count), carried(place, part));
             elements[place].sum(away)
         }
         Operator::SquareAdd => root(elements[place], (part + place) % count, count),
-        // What the other devices have is never read.
+        // The values of the other devices are never read.
         Operator::Root => elements[place],
     };
     (0..elements.len()).map(element).collect()
 }
 
-/// Whether two of its magnitude can be added and taken away without leaving the dtype: an integer wraps back.
+/// Whether two values of this magnitude can be added and subtracted within the dtype. Integers always can, as they
+/// wrap.
 fn is_small<T: Element>(element: T) -> bool {
     !T::DTYPE.is_float() || element.to_f64().abs() <= Precision::of(T::DTYPE).most / 4.0
 }
@@ -251,7 +253,7 @@ fn is_nan<T: Element>(element: T) -> bool {
     element.partial_cmp(&element).is_none()
 }
 
-/// One factor of a product: the element times all signs in one part, a sign in each other.
+/// One factor of a product: the element times all signs in one part, a sign in each other part.
 fn factor<T: Element>(element: T, place: usize, part: usize, count: usize) -> T {
     let sign = |part: usize| if (part + place).is_multiple_of(3) { -1 } else { 1 };
     if place % count != part {

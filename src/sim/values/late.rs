@@ -1,5 +1,5 @@
-//! Operations of which some operands are computed only now, device by device: onto the sum that they are added to, or
-//! in the place where they are put.
+//! Operations with deferred operands, which are computed device by device, directly onto the sum or into their place
+//! in the assembly.
 
 use super::combine::{add, in_a_row};
 use super::defer::Part;
@@ -17,9 +17,9 @@ use crate::schedule::{OpId, OpKind, Schedule};
 
 /// An operand on all devices.
 pub(super) enum Late {
-    /// It is there.
+    /// Already computed.
     Blocks(Blocks),
-    /// It is computed when a device needs it.
+    /// Computed when a device needs it.
     Part(Part),
 }
 
@@ -46,7 +46,7 @@ pub(super) fn step_late(
     mut operands: Vec<Late>,
 ) -> Result<Blocks, RunError> {
     let operation = schedule.operation(id);
-    // A device's own blocks go with it; what is computed only now is shared.
+    // Each device takes its own blocks; deferred operands are shared.
     let mut taken: Vec<Vec<Option<Tensor>>> = schedule.mesh.devices().map(|_| Vec::new()).collect();
     for operand in &mut operands {
         if let Late::Blocks(blocks) = operand {
@@ -68,7 +68,7 @@ pub(super) fn step_late(
     on_devices(here, taken, u64::MAX, on_device).into_iter().collect()
 }
 
-/// The operands added in their order; each product goes onto the sum so far.
+/// Adds the operands in order; each deferred product is accumulated onto the sum so far.
 fn sum(
     schedule: &Schedule,
     id: OpId,
@@ -76,12 +76,12 @@ fn sum(
     device: DeviceId,
     mut operands: Vec<Operand<'_>>,
 ) -> Option<Tensor> {
-    // Sums of half precision live in f32 and are rounded once, when all blocks are there.
+    // Sums of half precision are accumulated in f32 and rounded once all blocks are present.
     let narrow = matches!(schedule.operation(id).dtype, DType::Bf16 | DType::F16);
     if operator != Operator::Sum || narrow {
         return add(operator, operands.into_iter().filter_map(|operand| operand.block(schedule, device)).collect());
     }
-    // The sum of two is the same either way round, and a block can be added to.
+    // Addition of two is commutative, and a product can be accumulated onto a block.
     if let [Operand::Part(_), Operand::Block(_), ..] = operands[..] {
         operands.swap(0, 1);
     }
@@ -96,7 +96,7 @@ fn sum(
     sum
 }
 
-/// The operands in their places.
+/// Assembles the operands in their places.
 fn assembled(
     schedule: &Schedule,
     id: OpId,
@@ -123,7 +123,7 @@ fn assembled(
     put_together(schedule, id, device, blocks.collect())
 }
 
-/// The operands one after the other; `None` where one is absent, or no product can be computed in its place.
+/// Concatenates the operands; `None` if one is absent, or a product cannot be computed in place.
 fn row<C: Gemm + Element>(
     schedule: &Schedule,
     id: OpId,

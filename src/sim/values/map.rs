@@ -1,4 +1,4 @@
-//! Elementwise functions of blocks that line up by their indices.
+//! Elementwise functions of blocks that are aligned by their indices.
 
 use super::element::{Arithmetic, Element, with_dtype};
 use super::roles::result_extents;
@@ -8,15 +8,15 @@ use crate::dtype::DType;
 use crate::einsum::Einsum;
 use crate::function::{Binary, ByNumber, Function, Relation, Scalar, Unary};
 
-/// The arithmetic in which a function computes.
+/// The arithmetic in which a function is computed.
 pub(super) trait Compute: Arithmetic {
-    /// A function of one element that has a meaning here.
+    /// A unary function that is defined for this arithmetic.
     fn unary(function: Unary) -> fn(Self) -> Self;
-    /// A function of two elements that has a meaning here.
+    /// A binary function that is defined for this arithmetic.
     fn binary(function: Binary) -> fn(Self, Self) -> Self;
-    /// A function of an element and a number.
+    /// A function of an element and a constant.
     fn by_number(function: ByNumber, c: f64) -> Box<dyn Fn(Self) -> Self>;
-    /// Whether two elements compare so, as 1 or 0.
+    /// A comparison of two elements that returns 1 or 0.
     fn relation(relation: Relation) -> fn(Self, Self) -> Self {
         match relation {
             Relation::Less => |a, b| Self::number(f64::from(u8::from(a < b))),
@@ -27,11 +27,11 @@ pub(super) trait Compute: Arithmetic {
             Relation::Unequal => |a, b| Self::number(f64::from(u8::from(a != b))),
         }
     }
-    /// A number of a program.
+    /// Converts a constant of the program.
     fn number(c: f64) -> Self;
 }
 
-/// The same text for f32 and f64.
+/// Implements f32 and f64 alike.
 macro_rules! float {
     ($type:ident) => {
         #[expect(clippy::allow_attributes, reason = "f64 keeps all of a constant")]
@@ -47,6 +47,8 @@ macro_rules! float {
                     },
                     Unary::Exp => $type::exp,
                     Unary::Tanh => $type::tanh,
+                    Unary::Sin => $type::sin,
+                    Unary::Cos => $type::cos,
                     Unary::Sigmoid => |a| 1.0 / (1.0 + (-a).exp()),
                     Unary::Silu => |a| a / (1.0 + (-a).exp()),
                     Unary::Sqrt => $type::sqrt,
@@ -90,7 +92,7 @@ macro_rules! float {
 float!(f32);
 float!(f64);
 
-/// A constant that is a whole number of 64 bits.
+/// The constant as an i64, if it is one.
 #[expect(clippy::cast_possible_truncation, reason = "the range is checked")]
 fn whole(c: f64) -> Option<i64> {
     (c.fract() == 0.0 && c.abs() < 9.0e18).then_some(c as i64)
@@ -104,11 +106,13 @@ impl Compute for i64 {
             Unary::Relu => |a| a.max(0),
             Unary::Abs => i64::wrapping_abs,
             Unary::Square => |a| a.wrapping_mul(a),
-            // Of a bool, which is read as 0 or 1.
+            // The operand is a bool, read as 0 or 1.
             Unary::Not => |a| i64::from(a == 0),
             Unary::Gelu
             | Unary::Exp
             | Unary::Tanh
+            | Unary::Sin
+            | Unary::Cos
             | Unary::Sigmoid
             | Unary::Silu
             | Unary::Sqrt
@@ -147,8 +151,8 @@ impl Compute for i64 {
 
 /// A function of blocks, rounded once to `dtype`.
 ///
-/// It computes in f32 for bf16, f16 and f32, in f64 for f64, in i64 for integers; a cast in the arithmetic of what is
-/// cast. An integer times, or plus, a fraction is cut towards zero.
+/// It is computed in f32 for bf16, f16 and f32, in f64 for f64, in i64 for integers. A cast uses the arithmetic of
+/// its operand. An integer times or plus a fraction is truncated towards zero.
 pub(super) fn map(function: Function, einsum: &Einsum, operands: &[&Tensor], dtype: DType) -> Tensor {
     let extents: Vec<&[usize]> = operands.iter().map(|operand| &operand.view().extents[..]).collect();
     let (_, result) = result_extents(einsum, &extents);
@@ -178,7 +182,7 @@ pub(super) fn map(function: Function, einsum: &Einsum, operands: &[&Tensor], dty
     }
 }
 
-/// An operand with the dims of the result: a missing one repeats.
+/// An operand with the dims of the result; missing dims repeat.
 pub(super) fn lined_up(view: &View, indices: &[u8], einsum: &Einsum, extents: &[usize]) -> View {
     let stride = |index: &u8| -> usize {
         let places = indices.iter().zip(&view.strides);
@@ -207,7 +211,7 @@ fn through<C: Compute>(function: Function, operands: &[Tensor], dtype: DType) ->
         Function::Binary(binary) => pairs::<C>(a, &operands[1], dtype, C::binary(binary)),
         Function::Is(relation) => pairs::<C>(a, &operands[1], dtype, C::relation(relation)),
         Function::IsNumber(relation, Scalar(c)) => {
-            // A number is one of the dtype that it is compared with.
+            // A constant has the dtype of the element that it is compared with.
             let c: f64 = with_dtype!(a.dtype(), S => C::read(<S as Element>::from_f64(c)).to_f64());
             let relation = C::relation(relation);
             each::<C>(a, dtype, |a| relation(a, C::number(c)))
@@ -215,14 +219,14 @@ fn through<C: Compute>(function: Function, operands: &[Tensor], dtype: DType) ->
     }
 }
 
-/// A function of each element, rounded once.
+/// Applies a function to each element, rounded once.
 fn each<C: Compute>(a: &Tensor, dtype: DType, compute: impl Fn(C) -> C) -> Tensor {
     with_dtype!(a.dtype(), S => with_dtype!(dtype, T => {
         Tensor::owned(&a.view().extents, a.collect(|element: S| compute(C::read(element)).write::<T>()))
     }))
 }
 
-/// A function of the elements of two blocks that lie at the same places, rounded once.
+/// Applies a function to pairs of elements at equal positions, rounded once.
 fn pairs<C: Compute>(a: &Tensor, b: &Tensor, dtype: DType, compute: fn(C, C) -> C) -> Tensor {
     let extents = a.view().extents.clone();
     let ((left, a), (right, b)) = (a.read_as::<C>(), b.read_as::<C>());
@@ -237,7 +241,7 @@ fn pairs<C: Compute>(a: &Tensor, b: &Tensor, dtype: DType, compute: fn(C, C) -> 
     })
 }
 
-/// The elements of one where the mask is true, of the other where it is not.
+/// Selects elements of `yes` where the mask is true, of `no` otherwise.
 fn choose<C: Compute>(mask: &Tensor, yes: &Tensor, no: &Tensor, dtype: DType) -> Tensor {
     let extents = mask.view().extents.clone();
     let (mask, (left, a), (right, b)) = (mask.to_f64s(), yes.read_as::<C>(), no.read_as::<C>());
@@ -252,7 +256,8 @@ fn choose<C: Compute>(mask: &Tensor, yes: &Tensor, no: &Tensor, dtype: DType) ->
     })
 }
 
-/// Shifted by the largest of each line, so that no power overflows; in f64, rounded once.
+/// Softmax along a dim. The largest element of each line is subtracted so that no power overflows. Computed in f64,
+/// rounded once.
 fn softmax(a: &Tensor, dim: usize, dtype: DType) -> Tensor {
     let extents = a.view().extents.clone();
     let (length, step) = (extents[dim], row_major(&extents)[dim]);

@@ -1,11 +1,11 @@
-//! Runs a schedule on numbers: what each device holds after each operation, and whether it is what it should be.
+//! Runs a schedule on numbers, and checks the outputs.
 //!
-//! [`inputs`] makes data, [`dense`] computes the arrays without any mesh, [`run`] goes through the operations on every
-//! device, [`compare`] holds the two together, with a bound for the rounding of each element on either side.
+//! [`inputs`] generates data, [`dense`] computes the arrays without a mesh, [`run`] executes the operations on every
+//! device, and [`compare`] compares both, with error bounds for each element on either side.
 //!
-//! A block is a strided view of a shared buffer, so a shard of an input, a slice and a message cost nothing, and
-//! buffers are free as soon as nothing needs them. A block that is [absent](crate::schedule::CoordMap) is `None`. A
-//! product or a function of an absent block is absent; so is what a group gathers of which no member has a block.
+//! A block is a strided view of a shared buffer, so input shards, slices and messages are free, and buffers are freed
+//! after their last use. A block that is [absent](crate::schedule::CoordMap) is `None`. Products and functions of
+//! absent blocks are absent, and so is the result of a gather if no member of the group has a block.
 
 mod bound;
 mod bytes;

@@ -1,4 +1,4 @@
-//! Padding: added when an input is spread, filled where it would be read, cut away from results.
+//! Padding: added when an input is distributed, filled before it would be read, removed from results.
 
 use super::element::{Element, with_dtype};
 use super::tensor::Tensor;
@@ -7,7 +7,7 @@ use crate::dtype::DType;
 use crate::function::Filler;
 use std::ops::Range;
 
-/// The array with zeros behind the end of each dim; as it is, where nothing is padded.
+/// Pads the array with zeros at the end of each dim. Returned unchanged if nothing is padded.
 pub(super) fn padded(whole: &Tensor, extents: &[usize]) -> Tensor {
     if whole.view().extents == extents {
         return whole.clone();
@@ -23,7 +23,7 @@ pub(super) fn padded(whole: &Tensor, extents: &[usize]) -> Tensor {
     })
 }
 
-/// The block with a filler in the lanes of `dim` from `kept` on; as it is, where it has no such lanes.
+/// The block with a filler in the lanes of `dim` from `kept` on. Returned unchanged if it has no such lanes.
 pub(super) fn filled(block: &Tensor, dim: usize, kept: u64, with: Filler) -> Tensor {
     let extents = block.view().extents.clone();
     let kept = usize::try_from(kept).unwrap_or(usize::MAX);
@@ -43,7 +43,7 @@ pub(super) fn filled(block: &Tensor, dim: usize, kept: u64, with: Filler) -> Ten
     })
 }
 
-/// A block of zeros as large as this one.
+/// A block of zeros with the same shape and dtype.
 pub(super) fn zeros(block: &Tensor) -> Tensor {
     let extents = block.view().extents.clone();
     let count = extents.iter().product();
@@ -55,7 +55,7 @@ fn filler<T: Element>(with: Filler) -> T {
         Filler::Zero => T::default(),
         Filler::Least if T::DTYPE == DType::Bool => T::default(),
         Filler::One => T::from_f64(1.0),
-        // What an infinity becomes in the dtype: of an integer, the least or the greatest.
+        // Infinity converted to the dtype; for integers, the least or greatest value.
         Filler::Least => T::from_f64(f64::NEG_INFINITY),
         Filler::Greatest => T::from_f64(f64::INFINITY),
     }
@@ -64,7 +64,7 @@ fn filler<T: Element>(with: Filler) -> T {
 /// A range of each dim.
 type Ranges = Vec<Range<u64>>;
 
-/// The part of a box that is not padding, in the array and in the block that fills the box; none if it is empty.
+/// The part of a box that is not padding, in the array and in the block that fills the box; `None` if it is empty.
 pub(super) fn valid_part(ranges: &[Range<u64>], valid: &[u64]) -> Option<(Ranges, Ranges)> {
     let kept: Vec<Range<u64>> =
         ranges.iter().zip(valid).map(|(range, valid)| range.start..range.end.min(*valid)).collect();

@@ -1,16 +1,16 @@
-//! The devices of one operation, shared out over the threads of this machine.
+//! Distributes the devices of one operation over the threads of this machine.
 //!
-//! Devices do not see each other within an operation, so which thread computes which of them changes no number.
+//! Devices are independent within an operation, so the number of threads does not affect results.
 
 use crate::mesh::DeviceId;
 use crate::parallel::in_parallel;
 
-/// Which devices are computed; on the others every value is absent.
+/// The devices to compute. On the others, every value is absent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Here {
-    /// All of them.
+    /// All devices.
     All,
-    /// This one, without other threads.
+    /// Only this device, without other threads.
     Only(DeviceId),
 }
 
@@ -24,12 +24,12 @@ impl Here {
     }
 }
 
-/// Below so many elements or multiplications in all, starting threads takes longer than the work.
+/// With fewer elements or multiplications in total, starting threads costs more than the work.
 const WORTH_A_THREAD: u64 = 1 << 20;
 
-/// `work` on what each device has, in the order of the devices.
+/// Applies `work` to the operands of each device, in device order.
 ///
-/// - `size`: elements or multiplications of all devices together.
+/// - `size`: total elements or multiplications of all devices.
 pub(super) fn on_devices<I: Send, O: Send>(
     here: Here,
     inputs: Vec<I>,

@@ -11,10 +11,10 @@ use crate::dtype::DType;
 use crate::einsum::Einsum;
 use crate::operator::Operator;
 
-/// The product of two blocks: `einsum` says which indices meet, `dtype` what comes out.
+/// The product of two blocks with result type `dtype`.
 ///
-/// bf16 and f16 are widened to f32, accumulate there and are rounded once. Integers are exact and wrap at the end:
-/// they go through f64 where no sum can leave its 53 bits, else through i64.
+/// bf16 and f16 are widened to f32, accumulated there and rounded once. Integers are exact and wrap at the end: they
+/// are computed in f64 if no sum exceeds its 53 bits, otherwise in i64.
 pub(super) fn product(einsum: &Einsum, a: &Tensor, b: &Tensor, dtype: DType) -> Tensor {
     let (lengths, extents) = result_extents(einsum, &[&a.view().extents, &b.view().extents]);
     let roles = Roles::new(einsum, lengths);
@@ -32,9 +32,10 @@ pub(super) fn product(einsum: &Einsum, a: &Tensor, b: &Tensor, dtype: DType) -> 
     }
 }
 
-/// The product added to a block of its elements in their order, on the block's own buffer where nobody else holds it.
+/// The product added to a block, in its buffer if it is not shared.
 ///
-/// f32 and f64 accumulate onto the block, in the order of the library; what rounds or widens is computed first and added.
+/// f32 and f64 accumulate onto the block, in the order of the library. Types that are rounded or widened are
+/// multiplied first and then added.
 pub(super) fn product_onto(sums: Tensor, einsum: &Einsum, a: &Tensor, b: &Tensor) -> Tensor {
     let dtype = sums.dtype();
     match dtype {
@@ -57,8 +58,8 @@ fn onto<C: Gemm>(sums: Tensor, einsum: &Einsum, a: &Tensor, b: &Tensor) -> Tenso
     Tensor::owned(&kept, sums)
 }
 
-/// The product in row-major order in a buffer of its length; `false`, and the buffer as it was, where strides cannot
-/// say its matrices.
+/// Writes the product in row-major order into a buffer of its length. Returns `false`, with the buffer unchanged, if
+/// strides cannot express its matrices.
 pub(super) fn product_into<C: Gemm>(sums: &mut [C], einsum: &Einsum, a: &Tensor, b: &Tensor, before: Before) -> bool {
     let (lengths, extents) = result_extents(einsum, &[&a.view().extents, &b.view().extents]);
     let roles = Roles::new(einsum, lengths);
@@ -72,7 +73,7 @@ pub(super) fn product_into<C: Gemm>(sums: &mut [C], einsum: &Einsum, a: &Tensor,
     true
 }
 
-/// Whether no sum of products of these integers reaches 2^53.
+/// Whether all sums of products of these integers stay below 2^53.
 fn exact_in_f64(roles: &Roles, a: &Tensor, b: &Tensor) -> bool {
     let [a, b] = [a, b].map(largest_integer);
     let terms = roles.count(&roles.inner) as u128;
@@ -82,7 +83,7 @@ fn exact_in_f64(roles: &Roles, a: &Tensor, b: &Tensor) -> bool {
         .is_some_and(|sum| sum < 1 << 53)
 }
 
-/// The largest magnitude that stands in a block of integers, or could.
+/// The largest magnitude in a block of integers, or an upper bound.
 fn largest_integer(tensor: &Tensor) -> u64 {
     match tensor.dtype() {
         DType::I8 => 128,
@@ -117,7 +118,7 @@ fn through<C: Gemm>(einsum: &Einsum, roles: &Roles, a: &Tensor, b: &Tensor, dtyp
     with_dtype!(dtype, T => Tensor::owned(extents, in_order.collect(|sum: C| sum.write::<T>())))
 }
 
-/// The sums in the dtype of the result: as they are, or rounded.
+/// Converts the sums to the dtype of the result.
 fn rounded(sums: Tensor, dtype: DType) -> Tensor {
     if sums.dtype() == dtype {
         return sums;
@@ -128,7 +129,7 @@ fn rounded(sums: Tensor, dtype: DType) -> Tensor {
     }))
 }
 
-/// From an arithmetic to an element type.
+/// Converts from an arithmetic to an element type.
 fn convert<C: Element, T: Element>(value: C) -> T {
     if C::DTYPE.is_float() {
         if C::DTYPE == DType::F64 { T::from_f64(value.to_f64()) } else { T::from_f32(value.to_f32()) }
@@ -137,7 +138,7 @@ fn convert<C: Element, T: Element>(value: C) -> T {
     }
 }
 
-/// Multiplies matrix after matrix.
+/// Multiplies a batch of matrices.
 fn multiply<C: Gemm>(
     roles: &Roles,
     a: &Stack<'_, C>,

@@ -1,4 +1,4 @@
-//! All elements of a block along some dims, combined.
+//! Reductions of blocks along some dims.
 
 use super::combine::times;
 use super::element::{Arithmetic, Element, with_dtype};
@@ -9,12 +9,12 @@ use crate::dtype::DType;
 use crate::einsum::{Einsum, Index};
 use crate::operator::Operator;
 
-/// The reduction of a block over the indices that the einsum contracts.
+/// Reduces a block over the indices that the einsum contracts.
 ///
-/// Sums and products of bf16 and f16 live in f32 and are rounded once; integers wrap at the end.
+/// Sums and products of bf16 and f16 are accumulated in f32 and rounded once; integers wrap at the end.
 pub(super) fn reduce(operator: Operator, einsum: &Einsum, a: &Tensor, dtype: DType) -> Tensor {
     let (lengths, extents) = result_extents(einsum, &[&a.view().extents]);
-    // The indices that are left come first: then what is combined lies side by side.
+    // Kept indices come first, so that the reduced elements are contiguous.
     let order: Vec<Index> = einsum.result.iter().copied().chain(einsum.contracted()).collect();
     let stride = |index: &Index| -> usize {
         let places = einsum.operands[0].iter().zip(&a.view().strides);
@@ -31,7 +31,7 @@ pub(super) fn reduce(operator: Operator, einsum: &Einsum, a: &Tensor, dtype: DTy
     }
 }
 
-/// The same in one arithmetic: each run of elements becomes one.
+/// The reduction in one arithmetic: each contiguous run of elements becomes one.
 fn through<C: Arithmetic>(operator: Operator, a: &Tensor, extents: &[usize], run: usize, dtype: DType) -> Tensor {
     let elements: Vec<C> = with_dtype!(a.dtype(), S => a.collect(|element: S| C::read(element)));
     let combine: fn(C, C) -> C = match operator {

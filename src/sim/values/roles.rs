@@ -1,14 +1,14 @@
-//! What the indices of a product do, and how long they are.
+//! Roles and lengths of the indices of a product.
 
 use super::view::merged;
 use crate::einsum::{Einsum, Index};
 
-/// What each index does in a product.
+/// The role of each index in a product.
 ///
-/// Indices of one operand alone that the result lacks are summed with the contracted ones: the other operand repeats
-/// along them.
+/// An index that only one operand has, and the result lacks, is summed with the contracted ones: the other operand
+/// repeats along it.
 pub(super) struct Roles {
-    /// In both operands and in the result, in its order.
+    /// In both operands and the result, in result order.
     pub(super) batch: Vec<Index>,
     /// In the first operand and in the result.
     pub(super) rows: Vec<Index>,
@@ -22,7 +22,7 @@ pub(super) struct Roles {
 
 /// The lengths of the indices and of the result, of operands that fit the einsum.
 pub(super) fn result_extents(einsum: &Einsum, operands: &[&[usize]]) -> (Vec<usize>, Vec<usize>) {
-    // A gap in the numbering has no length; 1 leaves all products as they are.
+    // An unused index number has length 1, which leaves all products unchanged.
     let mut lengths = vec![1; einsum.index_count()];
     for (index, extent) in
         einsum.operands.iter().zip(operands).flat_map(|(indices, extents)| indices.iter().zip(*extents))
@@ -55,7 +55,7 @@ impl Roles {
         self.lengths_of(indices).iter().product()
     }
 
-    /// The stride of several indices taken as one; `None` where they are not one.
+    /// The stride of several indices merged into one; `None` if they cannot be merged.
     pub(super) fn stride(&self, indices: &[Index], strides: &[usize]) -> Option<usize> {
         let own: Vec<usize> = indices.iter().map(|index| strides[usize::from(*index)]).collect();
         match merged(&self.lengths_of(indices), [&own])[..] {

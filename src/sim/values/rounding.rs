@@ -1,8 +1,8 @@
-//! What each element type rounds: the constants of an error analysis.
+//! Rounding constants of each element type, for error analysis.
 
 use crate::dtype::DType;
 
-/// How a dtype represents numbers.
+/// Precision of a dtype.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Precision {
     /// The unit roundoff: the largest relative error of one rounding to nearest; 0 for integers.
@@ -14,7 +14,7 @@ pub(super) struct Precision {
 }
 
 impl Precision {
-    /// Of the elements of a dtype.
+    /// Precision of a dtype's elements.
     pub(super) fn of(dtype: DType) -> Precision {
         let integer = |most: f64| Precision { unit: 0.0, tiny: 0.0, most };
         let float = |bits: i32, tiny: i32, most: f64| Precision { unit: 2f64.powi(-bits), tiny: 2f64.powi(tiny), most };
@@ -30,7 +30,7 @@ impl Precision {
         }
     }
 
-    /// Of the arithmetic in which elements of a dtype meet.
+    /// Precision of the arithmetic in which a dtype is accumulated.
     pub(super) fn accumulated(dtype: DType) -> Precision {
         Precision::of(match dtype {
             DType::Bf16 | DType::F16 => DType::F32,
@@ -45,15 +45,15 @@ impl Precision {
         if product < 0.5 { product / (1.0 - product) } else { f64::INFINITY }
     }
 
-    /// The bound of a number that is rounded to this precision: `bound` before, of a number whose rounded value is
-    /// `value`; infinite where it may overflow.
+    /// The error bound after rounding to this precision, where `bound` is the error before and `value` the rounded
+    /// number; infinite if it may overflow.
     pub(super) fn rounded(self, bound: f64, value: f64) -> f64 {
         let magnitude = value.abs() + 2.0 * bound;
         if magnitude <= self.most { (bound + 1.01 * self.unit * magnitude + self.tiny) * SLACK } else { f64::INFINITY }
     }
 }
 
-/// What the arithmetic of bounds, which itself rounds, may lose.
+/// Factor that covers the rounding of the bounds themselves.
 pub(super) const SLACK: f64 = 1.001;
 
 #[cfg(test)]

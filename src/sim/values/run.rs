@@ -1,4 +1,4 @@
-//! All operations in order, and the outputs put together again.
+//! Runs all operations in order, and reassembles the outputs.
 
 use super::combine::{assemble, close};
 use super::defer::{Deferred, Part, defer, is_deferred};
@@ -18,7 +18,7 @@ use crate::schedule::{Array, OpId, OpKind, Output, Schedule, Verified, verify};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// What the devices hold in the end.
+/// The outputs on the devices at the end of a run.
 #[derive(Clone, Debug)]
 pub struct Run {
     mesh: Mesh,
@@ -33,9 +33,9 @@ struct Held {
     blocks: Blocks,
 }
 
-/// A shard of an output, its open sums combined.
+/// A shard of an output, with open sums combined.
 pub(super) struct Shard {
-    /// A device that holds it, the first of those that hold parts of its sums.
+    /// A device that holds it: the first of those that hold its parts.
     pub(super) device: DeviceId,
     /// Its box in the array.
     pub(super) ranges: Vec<Range<u64>>,
@@ -43,54 +43,54 @@ pub(super) struct Shard {
     pub(super) block: Tensor,
 }
 
-/// An output, whole again.
+/// A reassembled output.
 #[derive(Clone, Debug)]
 pub struct Gathered {
     /// The array.
     pub array: Tensor,
-    /// The largest difference between replicas, 0 if they agree; integers always do.
+    /// The largest difference between replicas, 0 if they agree; always 0 for integers.
     pub replica_gap: f64,
 }
 
-/// Runs all operations on every device, in the order of the list. Values go as soon as nothing needs them.
+/// Runs all operations on every device, in list order. Values are freed after their last use.
 ///
 /// # Errors
-/// A malformed schedule, inputs that are missing or of another type, or a computation too large.
+/// If the schedule is malformed, inputs are missing or have another type, or the computation is too large.
 pub fn run(schedule: &Schedule, inputs: &Inputs) -> Result<Run, RunError> {
     let mut execution = Execution::new(schedule, inputs, Here::All)?;
     schedule.ids().try_for_each(|id| execution.compute(id))?;
     Ok(execution.finish())
 }
 
-/// A schedule while it runs, operation by operation.
+/// A schedule being run, operation by operation.
 #[derive(Debug)]
 pub struct Execution<'a> {
     schedule: Verified<'a>,
     inputs: &'a Inputs,
     here: Here,
-    /// How often each value is still used.
+    /// Outstanding uses of each value.
     uses: Vec<u32>,
     values: Vec<Option<Value>>,
 }
 
 impl<'a> Execution<'a> {
-    /// Before the first operation.
+    /// The state before the first operation.
     ///
     /// # Errors
-    /// A malformed schedule, or a computation too large.
+    /// If the schedule is malformed, or the computation is too large.
     pub fn new(schedule: &'a Schedule, inputs: &'a Inputs, here: Here) -> Result<Execution<'a>, RunError> {
         let schedule = guard::check(schedule)?;
         let values = vec![None; schedule.operations.node_count()];
         Ok(Execution { schedule, inputs, here, uses: uses(&schedule), values })
     }
 
-    /// Does one operation on the devices that are here. All operations before it must be done.
+    /// Runs one operation on the devices selected by `here`. All earlier operations must be done.
     ///
     /// # Errors
-    /// Inputs that are missing or of another type, or a device without what it needs.
+    /// If inputs are missing or have another type, or a device lacks an operand.
     ///
     /// # Panics
-    /// If an operation before it is not done, or the schedule has no such operation.
+    /// If an earlier operation is not done, or the schedule has no such operation.
     pub fn compute(&mut self, id: OpId) -> Result<(), RunError> {
         let operands = self.schedule.operands(id);
         let taken = self.taken(&operands);
@@ -99,10 +99,10 @@ impl<'a> Execution<'a> {
         Ok(())
     }
 
-    /// The blocks of the only operand of an operation that moves them, which takes them from here.
+    /// Removes and returns the blocks of the single operand of a communication operation.
     ///
     /// # Panics
-    /// If the operation moves none.
+    /// If the operation does not communicate.
     pub fn take(&mut self, id: OpId) -> Blocks {
         let taken = self.taken(&self.schedule.operands(id));
         match <[Value; 1]>::try_from(taken) {
@@ -111,16 +111,16 @@ impl<'a> Execution<'a> {
         }
     }
 
-    /// The blocks that an operation brings, from elsewhere.
+    /// Sets the blocks that a communication operation received.
     ///
     /// # Panics
-    /// If they are not what the operation says.
+    /// If they do not match the operation.
     pub fn put(&mut self, id: OpId, blocks: Blocks) {
         assert!(fit(self.schedule.operation(id), &blocks), "what comes is what %{} says", id.index());
         self.keep(id, Value::Blocks(blocks));
     }
 
-    /// What a gather that is one operation makes of the blocks of all members of the groups.
+    /// The result of a gather kept as one operation, from the blocks of all group members.
     ///
     /// # Errors
     /// As [`compute`](Execution::compute).
@@ -136,7 +136,7 @@ impl<'a> Execution<'a> {
         Ok(())
     }
 
-    /// Whether each device has a block of a value that is still needed.
+    /// Whether each device has a block of a value; `None` if the value is no longer needed.
     pub fn present(&self, id: OpId) -> Option<Vec<bool>> {
         match self.values[id.index()].as_ref()? {
             Value::Blocks(blocks) => Some(blocks.iter().map(Option::is_some).collect()),
@@ -144,10 +144,10 @@ impl<'a> Execution<'a> {
         }
     }
 
-    /// What there is in the end.
+    /// The outputs at the end.
     ///
     /// # Panics
-    /// If not all operations are done.
+    /// If an operation is not done.
     pub fn finish(mut self) -> Run {
         let held = |output: &Output| Held {
             output: output.clone(),
@@ -177,7 +177,7 @@ impl<'a> Execution<'a> {
     }
 }
 
-/// What is known of a value.
+/// State of a value.
 #[derive(Clone, Debug)]
 enum Value {
     Blocks(Blocks),
@@ -222,7 +222,7 @@ fn evaluate(
     Ok(Value::Blocks(step(schedule, inputs, here, id, blocks.collect())?))
 }
 
-/// How often each value is used, by operations and as an output.
+/// Number of uses of each value, by operations and outputs.
 pub(super) fn uses(schedule: &Schedule) -> Vec<u32> {
     let mut uses = vec![0; schedule.operations.node_count()];
     let operands = schedule.ids().flat_map(|id| schedule.operands(id));
@@ -233,13 +233,13 @@ pub(super) fn uses(schedule: &Schedule) -> Vec<u32> {
 }
 
 impl Run {
-    /// The blocks of all devices for each output, wherever they were computed.
+    /// A run from the output blocks of all devices, computed elsewhere.
     ///
     /// # Errors
-    /// A malformed schedule.
+    /// If the schedule is malformed.
     ///
     /// # Panics
-    /// If blocks are no shards of their output.
+    /// If the blocks are not shards of their output.
     pub fn of(schedule: &Schedule, blocks: Vec<Blocks>) -> Result<Run, RunError> {
         let schedule = verify(schedule)?;
         let fits = |(output, blocks): (&Output, &Blocks)| fit(schedule.operation(output.value), blocks);
@@ -252,7 +252,7 @@ impl Run {
         Ok(Run { mesh: schedule.mesh.clone(), outputs: schedule.outputs.iter().zip(blocks).map(held).collect() })
     }
 
-    /// The block of each device for one output, by its place in [`Schedule::outputs`].
+    /// The block of each device for one output, given by its position in [`Schedule::outputs`].
     ///
     /// # Panics
     /// If there is no such output.
@@ -260,11 +260,11 @@ impl Run {
         &self.outputs[output].blocks
     }
 
-    /// An output, by its place in [`Schedule::outputs`], put together from the shards: open sums are combined in the
-    /// order of the ranks, padding is cut away, replicas are held against each other.
+    /// An output, given by its position in [`Schedule::outputs`], reassembled from its shards. Open sums are combined
+    /// in rank order, padding is removed, and replicas are compared.
     ///
     /// # Errors
-    /// A device without its shard, or replicas that hold different integers.
+    /// If a device lacks its shard, or replicas hold different integers.
     ///
     /// # Panics
     /// If there is no such output.
@@ -306,7 +306,7 @@ impl Run {
         let firsts = self.mesh.devices().filter(|device| self.mesh.rank(*device, open.iter().copied()) == 0);
         let closed = firsts.map(|device| {
             let ranks = 0..self.mesh.group_size(open.iter().copied());
-            // Of what only the first device has, the others hold nothing.
+            // If only the first device holds the output, the others contribute nothing.
             let ranks = if output.sharding.operator == Operator::Root { 0..1 } else { ranks };
             let members = ranks.map(|rank| self.mesh.with_rank(device, open.iter().copied(), rank));
             let parts = members.map(|member| blocks[member.index()].clone().ok_or_else(|| missing(member)));

@@ -1,4 +1,4 @@
-//! One operation on every device.
+//! Runs one operation on every device.
 
 use super::combine::{add, assemble, concatenate};
 use super::error::RunError;
@@ -14,10 +14,10 @@ use crate::mesh::{DeviceId, Mesh};
 use crate::schedule::presence::Presence;
 use crate::schedule::{OpId, OpKind, Operation, Region, Schedule, Verified};
 
-/// The block of each device, or none.
+/// The block of each device; `None` if absent.
 pub type Blocks = Vec<Option<Tensor>>;
 
-/// The blocks after one operation; the operands are consumed, so that what nobody else holds can be overwritten.
+/// The blocks after one operation. Operands are consumed, so that unshared buffers can be overwritten.
 pub(super) fn step(
     schedule: Verified<'_>,
     inputs: &Inputs,
@@ -31,7 +31,7 @@ pub(super) fn step(
     compute(&schedule, inputs, here, id, operands, present)
 }
 
-/// The same on the devices where the result is `present`.
+/// The blocks on the devices where the result is `present`.
 pub(super) fn compute(
     schedule: &Schedule,
     inputs: &Inputs,
@@ -74,7 +74,7 @@ pub(super) fn compute(
             assembled.into_iter().collect::<Result<Blocks, RunError>>()?
         }
         OpKind::AllGather { axes, dim } => {
-            // The members of a group share what they gather.
+            // Members of a group share the gathered block.
             let mut gathered: Blocks = vec![None; present.len()];
             for first in mesh.devices().filter(|device| mesh.rank(*device, axes.iter().copied()) == 0) {
                 let blocks = mesh.group(first, axes).map(|member| operands[0][member.index()].clone());
@@ -101,7 +101,7 @@ pub(super) fn compute(
         }
         OpKind::Fill { dim, valid, with, block: place } => each(operands, &|device, blocks| {
             let start = place.at(mesh, device).and_then(|place| place.checked_mul(operation.extents[*dim]));
-            let start = start.ok_or(RunError::OnDevice { op: id, device, problem: "a filler has no place" })?;
+            let start = start.ok_or(RunError::OnDevice { op: id, device, problem: "a filler has no position" })?;
             Ok(filled(&blocks[0], *dim, valid.saturating_sub(start), *with))
         })?,
         OpKind::Mask { axes } => each(operands, &|device, mut blocks| {
@@ -119,7 +119,7 @@ pub(super) fn compute(
     Ok(blocks)
 }
 
-/// What each device has of the operands.
+/// The operands of each device.
 pub(super) fn by_device(mesh: &Mesh, operands: Vec<Blocks>) -> Vec<Vec<Option<Tensor>>> {
     let mut devices: Vec<Vec<Option<Tensor>>> = mesh.devices().map(|_| Vec::with_capacity(operands.len())).collect();
     for blocks in operands {
@@ -130,7 +130,7 @@ pub(super) fn by_device(mesh: &Mesh, operands: Vec<Blocks>) -> Vec<Vec<Option<Te
     devices
 }
 
-/// Elements, or multiplications of a product, that all devices together have to do.
+/// Work of all devices in elements, or in multiplications for a product.
 pub(super) fn work(schedule: &Schedule, id: OpId) -> u64 {
     let operation = schedule.operation(id);
     let operands = schedule.operands(id).into_iter().map(|operand| schedule.operation(operand));
@@ -145,13 +145,13 @@ pub(super) fn work(schedule: &Schedule, id: OpId) -> u64 {
     own.saturating_mul(schedule.mesh.device_count() as u64)
 }
 
-/// Whether blocks are what the operation says they are.
+/// Whether the blocks match the operation's declaration.
 pub(super) fn fit(operation: &Operation, blocks: &Blocks) -> bool {
     let fits = |block: &Tensor| block.dtype() == operation.dtype && block.extents() == operation.extents;
     blocks.iter().flatten().all(fits)
 }
 
-/// The block of one device from its pieces.
+/// Assembles the block of one device from its pieces.
 pub(super) fn put_together(
     schedule: &Schedule,
     id: OpId,

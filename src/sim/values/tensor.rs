@@ -1,4 +1,4 @@
-//! Blocks of numbers: a shared buffer and a strided view into it.
+//! Blocks of numbers: a shared buffer and a strided view of it.
 
 use super::element::{Element, Storage, with_dtype};
 use super::view::{Line, View, addressable, walk};
@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A block of numbers. A clone, a slice, a transposition share the buffer of the original.
+/// A block of numbers. Clones, slices and transpositions share the buffer of the original.
 #[derive(Clone, Debug)]
 pub struct Tensor {
     storage: Storage,
@@ -15,33 +15,33 @@ pub struct Tensor {
 }
 
 impl Tensor {
-    /// A block of these elements in row-major order; `None` if there are not as many as the extents say.
+    /// A block from elements in row-major order; `None` if their number does not match the extents.
     pub fn from_vec<T: Element>(extents: &[u64], elements: Vec<T>) -> Option<Tensor> {
         let extents = addressable(extents)?;
         (extents.iter().product::<usize>() == elements.len()).then(|| Tensor::owned(&extents, elements))
     }
 
-    /// A block of any dtype from integers, which wrap; `None` if there are not as many as the extents say.
+    /// A block of any dtype from integers, which wrap; `None` if their number does not match the extents.
     pub fn from_integers(dtype: DType, extents: &[u64], elements: &[i64]) -> Option<Tensor> {
         with_dtype!(dtype, T => {
             Tensor::from_vec::<T>(extents, elements.iter().map(|element| <T as Element>::from_i64(*element)).collect())
         })
     }
 
-    /// A block of any dtype from floats, rounded to nearest; `None` if there are not as many as the extents say.
+    /// A block of any dtype from floats, rounded to nearest; `None` if their number does not match the extents.
     pub fn from_floats(dtype: DType, extents: &[u64], elements: &[f64]) -> Option<Tensor> {
         with_dtype!(dtype, T => {
             Tensor::from_vec::<T>(extents, elements.iter().map(|element| <T as Element>::from_f64(*element)).collect())
         })
     }
 
-    /// A block that fills its buffer; there must be as many elements as the extents say.
+    /// A block that fills its buffer. The number of elements must match the extents.
     pub(super) fn owned<T: Element>(extents: &[usize], elements: Vec<T>) -> Tensor {
         debug_assert_eq!(extents.iter().product::<usize>(), elements.len(), "the buffer is the block");
         Tensor { storage: T::wrap(Arc::new(elements)), view: View::row_major(extents) }
     }
 
-    /// Of its elements.
+    /// Dtype of its elements.
     pub fn dtype(&self) -> DType {
         self.storage.dtype()
     }
@@ -51,7 +51,7 @@ impl Tensor {
         self.view.extents.iter().map(|extent| *extent as u64).collect()
     }
 
-    /// How many elements it has.
+    /// Number of elements.
     pub fn elements(&self) -> u64 {
         self.view.elements() as u64
     }
@@ -62,7 +62,7 @@ impl Tensor {
         Some(self.collect(|element: T| element))
     }
 
-    /// The elements in row-major order as integers; floats are cut towards zero.
+    /// The elements in row-major order as integers; floats are truncated towards zero.
     pub fn to_i64s(&self) -> Vec<i64> {
         with_dtype!(self.dtype(), T => self.collect(|element: T| element.to_i64()))
     }
@@ -72,7 +72,7 @@ impl Tensor {
         with_dtype!(self.dtype(), T => self.collect(|element: T| Element::to_f64(element)))
     }
 
-    /// A box of it, sharing the buffer; `None` where it does not lie within.
+    /// A box of the block, sharing the buffer; `None` if it exceeds the block.
     pub fn slice(&self, ranges: &[Range<u64>]) -> Option<Tensor> {
         let fits = ranges.len() == self.view.extents.len()
             && ranges.iter().zip(&self.view.extents).all(|(range, extent)| {
@@ -84,12 +84,12 @@ impl Tensor {
         ranges.filter(|_| fits).map(|ranges| self.with_view(self.view.cut(&ranges)))
     }
 
-    /// Where its elements lie.
+    /// The view of the buffer.
     pub(super) fn view(&self) -> &View {
         &self.view
     }
 
-    /// Other elements of the same buffer.
+    /// The same buffer with another view.
     pub(super) fn with_view(&self, view: View) -> Tensor {
         Tensor { storage: self.storage.clone(), view }
     }
@@ -97,19 +97,19 @@ impl Tensor {
     /// The whole buffer, if its elements have this type.
     ///
     /// # Panics
-    /// If they have not: the caller has asked for the dtype.
+    /// If they do not; callers check the dtype first.
     pub(super) fn buffer<T: Element>(&self) -> &[T] {
         T::open(&self.storage).expect("the dtype was asked for")
     }
 
-    /// Each element in row-major order through `convert`.
+    /// Converts each element, in row-major order.
     pub(super) fn collect<T: Element, U>(&self, convert: impl Fn(T) -> U) -> Vec<U> {
         let mut elements = Vec::with_capacity(self.view.elements());
         self.append(&mut elements, convert);
         elements
     }
 
-    /// Its elements in row-major order, after those that are there.
+    /// Appends its elements in row-major order.
     pub(super) fn append_to<T: Element>(&self, elements: &mut Vec<T>) {
         self.append(elements, |element: T| element);
     }
@@ -130,7 +130,7 @@ impl Tensor {
         );
     }
 
-    /// Each element in row-major order.
+    /// Visits each element in row-major order.
     pub(super) fn visit<T: Element>(&self, mut see: impl FnMut(T)) {
         let buffer = self.buffer::<T>();
         walk(&self.view.extents, [self.view.offset], [&self.view.strides], |Line { starts, steps, length }| {
@@ -138,7 +138,7 @@ impl Tensor {
         });
     }
 
-    /// The same elements with other extents of the same product; copies only where strides cannot say it.
+    /// The same elements with other extents of the same product; copies only if strides cannot express them.
     pub(super) fn reshaped(&self, extents: &[usize]) -> Tensor {
         if let Some(view) = self.view.reshaped(extents) {
             return self.with_view(view);
@@ -146,7 +146,7 @@ impl Tensor {
         with_dtype!(self.dtype(), T => Tensor::owned(extents, self.collect(|element: T| element)))
     }
 
-    /// The buffer itself, where nobody else holds it and the block fills it.
+    /// The buffer itself, if it is not shared and the block fills it.
     pub(super) fn into_buffer<T: Element>(self) -> Result<Vec<T>, Tensor> {
         let fills = self.view.offset == 0 && self.view.is_contiguous();
         let Tensor { storage, view } = self;
@@ -157,7 +157,7 @@ impl Tensor {
         Arc::try_unwrap(buffer).map_err(|shared| Tensor { storage: T::wrap(shared), view })
     }
 
-    /// The elements in another arithmetic, with their places; copies only where the type differs.
+    /// The elements in another arithmetic, with their view; copies only if the type differs.
     pub(super) fn read_as<C: super::element::Arithmetic>(&self) -> (Cow<'_, [C]>, View) {
         if let Some(buffer) = C::open(&self.storage) {
             return (Cow::Borrowed(buffer), self.view.clone());

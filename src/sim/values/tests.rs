@@ -1,4 +1,4 @@
-//! Whole schedules, and products against three nested loops.
+//! Tests of whole schedules, and of products against three nested loops.
 
 use super::combine::add;
 use super::factor::rows_side_by_side;
@@ -19,7 +19,7 @@ use itertools::Itertools;
 
 const X: fn() -> AxisId = || AxisId::new(0);
 
-/// Adds an operation of no particular step.
+/// Adds an operation that belongs to no particular step.
 fn push(schedule: &mut Schedule, kind: OpKind, dtype: DType, extents: &[u64], operands: &[OpId]) -> OpId {
     let operation = Operation { kind, dtype, extents: extents.to_vec(), step: 0, method: None, span: Span::default() };
     schedule.push(operation, operands)
@@ -40,7 +40,7 @@ fn declare(schedule: &mut Schedule, name: &str, dtype: DType, extents: &[u64], d
     id
 }
 
-/// Axis X on some dims, and in the open sum or not.
+/// A sharding with axis X on a dim, or in the open sum.
 fn sharding(rank: usize, on: Option<usize>, open: bool) -> Sharding {
     let mut sharding = Sharding::replicated(rank);
     if let Some(dim) = on {
@@ -52,7 +52,7 @@ fn sharding(rank: usize, on: Option<usize>, open: bool) -> Sharding {
     sharding
 }
 
-/// `A[n, w]{U_X} -> A[n_X, w]` by the rotations of slices: one n-way addition at the end.
+/// `A[n, w]{U_X} -> A[n_X, w]` by rotations of slices, with one n-way addition at the end.
 fn diagonal_reduce_scatter(n: u32, width: u64, dtype: DType) -> Schedule {
     let (devices, rows) = (u64::from(n), u64::from(n));
     let mut schedule = Schedule::new(Mesh::of(&[("X", n)]));
@@ -89,7 +89,8 @@ fn the_diagonal_reduce_scatter_is_right_for_all_dtypes_and_lengths() {
     }
 }
 
-/// Chip c holds row c; T_k on chip d is element (d + k, d). Element (a, b) is 10 a + b, so chip d ends with 60 + 4 d.
+/// Device c holds row c; T_k on device d is element (d + k, d). Element (a, b) is 10 a + b, so device d ends with 60
+/// + 4 d.
 #[test]
 fn four_devices_pass_the_elements_of_the_listing() {
     let dtype = DType::I32;
@@ -147,7 +148,7 @@ fn a_left_out_or_doubled_contribution_is_seen() {
     }
 }
 
-/// `A[m, k_X] * B[k_X, n] -> C[m, n_X]`: a product, then a clockwise ring.
+/// `A[m, k_X] * B[k_X, n] -> C[m, n_X]`: a product, then a clockwise ring ReduceScatter.
 fn ring_matmul(devices: u32, [m, k, n]: [u64; 3], dtype: DType, result: DType) -> Schedule {
     let d = u64::from(devices);
     let (mut schedule, sum, c) = open_matmul(devices, [m, k, n], dtype, result);
@@ -161,7 +162,7 @@ fn ring_matmul(devices: u32, [m, k, n]: [u64; 3], dtype: DType, result: DType) -
     schedule
 }
 
-/// The columns of a product that belong to the device this far away.
+/// The columns of a product that belong to the device `shift` away.
 fn part_of(schedule: &mut Schedule, sum: OpId, shift: i64) -> OpId {
     let (d, operation) = (schedule.mesh.device_count() as u64, schedule.operation(sum));
     let ([m, n], dtype) = ([operation.extents[0], operation.extents[1]], operation.dtype);
@@ -176,7 +177,7 @@ fn from_below(schedule: &mut Schedule, value: OpId) -> OpId {
     push(schedule, OpKind::Shuffle { sources, route: Route::Hops(1) }, dtype, &extents, &[value])
 }
 
-/// `A[m, k_X] * B[k_X, n]`, its sum open: the product and the array that it will be.
+/// `A[m, k_X] * B[k_X, n]` with its sum open. Returns the product and its array.
 fn open_matmul(devices: u32, [m, k, n]: [u64; 3], dtype: DType, result: DType) -> (Schedule, OpId, ArrayId) {
     let d = u64::from(devices);
     let mut schedule = Schedule::new(Mesh::of(&[("X", devices)]));
@@ -224,7 +225,7 @@ fn a_product_that_is_only_sliced_is_computed_slice_by_slice() {
             compare(&schedule, &inputs, &dense(&schedule, &inputs).unwrap(), &run(&schedule, &inputs).unwrap())
                 .unwrap();
         assert!(numerics.equal, "{from}");
-        // Where the product itself is wanted too, it is computed whole; the numbers are the same.
+        // If the product itself is also used, it is computed whole, with the same result.
         let mut both = schedule.clone();
         let array = declare(&mut both, "P", to, &[130, 384], Dense::INPUT);
         both.outputs.push(Output { value: product, array, sharding: sharding(2, None, true) });
@@ -243,7 +244,7 @@ fn a_slice_of_a_slice_waits_for_its_addition_too() {
     let part = part_of(&mut schedule, product, -1);
     let received = from_below(&mut schedule, part);
     let own = part_of(&mut schedule, product, -2);
-    // What comes and what is there are added in two halves, which are put together again.
+    // Received and local blocks are added in two halves, which are then concatenated.
     let half = |start: u64| vec![Cut::Range { start, end: start + 128 }, Cut::Whole];
     let halves = [0, 128].map(|start| {
         let kind = OpKind::Slice { view: vec![256, 128], region: half(start) };
@@ -287,7 +288,7 @@ fn at(elements: &[i64], extents: &[usize], indices: &[Index], point: &[usize]) -
     elements[indices.iter().zip(extents).fold(0, |place, (index, extent)| place * extent + point[usize::from(*index)])]
 }
 
-/// An einsum by nested loops, in i64.
+/// An einsum by nested loops in i64.
 fn naive(einsum: &Einsum, lengths: &[usize], operands: [&[i64]; 2]) -> Vec<i64> {
     let of = |indices: &[Index]| indices.iter().map(|index| lengths[usize::from(*index)]).collect::<Vec<usize>>();
     let extents = [of(&einsum.operands[0]), of(&einsum.operands[1])];
@@ -302,7 +303,7 @@ fn naive(einsum: &Einsum, lengths: &[usize], operands: [&[i64]; 2]) -> Vec<i64> 
     sums
 }
 
-/// A block whose buffer is larger than itself and runs backwards through its dims: nothing about it is contiguous.
+/// A block inside a larger buffer, with its dims in reverse: not contiguous anywhere.
 fn scattered(dtype: DType, extents: &[usize], elements: &[i64]) -> Tensor {
     let wide: Vec<usize> = extents.iter().rev().map(|extent| extent + 1).collect();
     let mut buffer = vec![99; wide.iter().product()];
@@ -316,7 +317,7 @@ fn scattered(dtype: DType, extents: &[usize], elements: &[i64]) -> Tensor {
     tensor.with_view(view::View { offset: 0, extents: extents.to_vec(), strides })
 }
 
-/// All orders of an operand's indices: itself and two others, which meets every pair of neighbours both ways.
+/// Orders of an operand's indices: its own and two others, so that every pair of neighbours occurs both ways.
 fn orders(indices: &[Index]) -> Vec<Vec<Index>> {
     indices.iter().copied().permutations(indices.len()).collect()
 }
@@ -334,7 +335,7 @@ fn every_small_einsum_is_the_sum_of_its_products() {
         let a_orders = orders(&[&batch[..], &rows, &inner].concat());
         let b_orders = orders(&[&batch[..], &inner, &columns].concat());
         let c_orders = orders(&[&batch[..], &rows, &columns].concat());
-        // All pairs would be millions: each order of each operand stands once at least, in step with the others.
+        // All combinations would be millions. Each order of each operand occurs at least once, advancing together.
         let most = a_orders.len().max(b_orders.len()).max(c_orders.len()).min(120);
         for case in 0..most {
             let pick = |orders: &Vec<Vec<Index>>, step: usize| orders[case * step % orders.len()].clone();
@@ -347,10 +348,10 @@ fn every_small_einsum_is_the_sum_of_its_products() {
     assert!(count > 2000, "{count}");
 }
 
-/// One einsum in several dtypes, on blocks as they are and on scattered ones.
+/// One einsum in several dtypes, on contiguous and on scattered blocks.
 fn check_einsum(einsum: &Einsum, lengths: &[usize], random: &mut fastrand::Rng) {
     let of = |indices: &[Index]| indices.iter().map(|index| lengths[usize::from(*index)]).collect::<Vec<usize>>();
-    // Indices that do not stand here have length 1 for the oracle.
+    // Unused indices have length 1 in the reference computation.
     let used: Vec<usize> = (0..einsum.index_count())
         .map(|index| {
             if einsum.operands.iter().flatten().any(|other| usize::from(*other) == index) { lengths[index] } else { 1 }
@@ -385,7 +386,7 @@ fn check_einsum(einsum: &Einsum, lengths: &[usize], random: &mut fastrand::Rng) 
         let (first, second) = (scattered(from, &a, &left), scattered(from, &b, &right));
         let first = rows_side_by_side(einsum, &first, &second.view().extents, to);
         let block = Tensor::from_integers(to, &result, &before).unwrap();
-        // Once with a block that somebody else holds too.
+        // Once with a shared block, too.
         for block in [block.clone(), Tensor::from_integers(to, &result, &before).unwrap()] {
             let onto = product_onto(block, einsum, &first, &second);
             assert_eq!(onto.to_i64s(), sums, "{einsum} {from} onto a block");
@@ -423,7 +424,7 @@ fn integers_wrap_whatever_their_size() {
 
 #[test]
 fn products_of_half_floats_round_once() {
-    // 256 + 1 + 1 is 258 in f32 and in bf16; rounded after each step it would stay 256.
+    // 256 + 1 + 1 is 258 in f32 and in bf16; if rounded after each step, it would stay 256.
     let einsum = Einsum { operands: vec![vec![0], vec![0]], result: vec![] };
     let a = Tensor::from_integers(DType::Bf16, &[3], &[256, 1, 1]).unwrap();
     let ones = Tensor::from_integers(DType::Bf16, &[3], &[1, 1, 1]).unwrap();
@@ -525,6 +526,8 @@ fn functions_are_what_their_formulas_say() {
         };
         check(Function::Unary(Unary::Exp), &|x| x.exp());
         check(Function::Unary(Unary::Tanh), &|x| x.tanh());
+        check(Function::Unary(Unary::Sin), &|x| x.sin());
+        check(Function::Unary(Unary::Cos), &|x| x.cos());
         check(Function::Unary(Unary::Relu), &|x| x.max(0.0));
         check(Function::ByNumber(ByNumber::Shift, Scalar(0.25)), &|x| x + 0.25);
         check(Function::Unary(Unary::Gelu), &|x| {
@@ -549,7 +552,7 @@ fn softmax_runs_along_the_dim_of_the_result() {
     assert_eq!(column(1), [1.0 / 3.0; 3]);
 }
 
-/// A line of three: what comes from beyond the end is absent.
+/// A line of three: blocks from beyond the end are absent.
 #[test]
 fn absence_is_not_zero() {
     let mut schedule = Schedule::new(Mesh::of(&[("X", 3)]));
@@ -607,7 +610,7 @@ fn pieces_are_assembled_and_gaps_are_named() {
     assert!(numerics.equal);
     let problem = "its pieces leave a gap";
     assert!(matches!(run(&build(-2), &data), Err(RunError::OnDevice { problem: found, .. }) if found == problem));
-    // The right slots with the wrong pieces: replicas differ, and nothing is equal.
+    // The right slots with the wrong pieces: replicas differ, and no output is equal.
     let mut swapped = build(-3);
     let last = swapped.outputs[0].value;
     if let OpKind::Assemble { places, .. } = &mut swapped.operations[last].kind {
@@ -670,7 +673,7 @@ fn what_is_too_large_is_refused_before_it_is_allocated() {
     }
     let schedule = ring_matmul(8, [2048, 2048, 2048], DType::F32, DType::F32);
     assert!(need(&schedule).bytes < 1 << 30);
-    // Memory that fits and arithmetic that does not.
+    // Memory within the limit, arithmetic above it.
     let schedule = ring_matmul(8, [1 << 14, 1 << 14, 1 << 14], DType::I8, DType::I32);
     assert!(need(&schedule).flops < MOST_FLOPS && need(&schedule).bytes > MOST_BYTES);
 }

@@ -1,4 +1,4 @@
-//! Where the elements of a block lie in a buffer, and how to walk over several blocks at once.
+//! Positions of a block's elements in a buffer, and iteration over several blocks at once.
 
 use crate::mesh::{DeviceId, Mesh};
 use crate::schedule::{Region, view};
@@ -11,28 +11,28 @@ pub(super) struct View {
     pub(super) offset: usize,
     /// Length of each dim.
     pub(super) extents: Vec<usize>,
-    /// How far apart neighbours along each dim are; 0 repeats an element.
+    /// Distance between neighbours along each dim; 0 repeats an element.
     pub(super) strides: Vec<usize>,
 }
 
 impl View {
-    /// A whole buffer, the last dim fastest.
+    /// A whole buffer in row-major order.
     pub(super) fn row_major(extents: &[usize]) -> View {
         View { offset: 0, extents: extents.to_vec(), strides: row_major(extents) }
     }
 
-    /// How many elements it has.
+    /// Number of elements.
     pub(super) fn elements(&self) -> usize {
         self.extents.iter().product()
     }
 
-    /// Whether its elements lie side by side in row-major order.
+    /// Whether its elements are contiguous in row-major order.
     pub(super) fn is_contiguous(&self) -> bool {
         let dims = self.extents.iter().zip(&self.strides).zip(row_major(&self.extents));
         dims.into_iter().all(|((extent, stride), wanted)| *extent == 1 || *stride == wanted)
     }
 
-    /// The same elements in the same order with other extents; `None` where that cannot be said with strides.
+    /// The same elements in the same order with other extents; `None` if strides cannot express them.
     pub(super) fn reshaped(&self, extents: &[usize]) -> Option<View> {
         if extents.iter().product::<usize>() != self.elements() {
             return None;
@@ -57,7 +57,7 @@ impl View {
         Some(View { offset: self.offset, extents: extents.to_vec(), strides })
     }
 
-    /// A box of it; the ranges must lie within.
+    /// A box of the view. The ranges must lie within it.
     pub(super) fn cut(&self, ranges: &[Range<usize>]) -> View {
         let steps = ranges.iter().zip(&self.strides);
         View {
@@ -68,7 +68,7 @@ impl View {
     }
 }
 
-/// Strides of a block without gaps, the last dim fastest.
+/// Row-major strides of a contiguous block.
 pub(super) fn row_major(extents: &[usize]) -> Vec<usize> {
     let mut strides = vec![1; extents.len()];
     for place in (1..extents.len()).rev() {
@@ -77,7 +77,7 @@ pub(super) fn row_major(extents: &[usize]) -> Vec<usize> {
     strides
 }
 
-/// The dims of several blocks of one shape with as few dims as their strides allow: lengths above 1, minor first.
+/// Merges the dims of several blocks of one shape as far as their strides allow. Returns lengths above 1, minor first.
 pub(super) fn merged<const N: usize>(extents: &[usize], strides: [&[usize]; N]) -> Vec<(usize, [usize; N])> {
     let mut dims: Vec<(usize, [usize; N])> = Vec::with_capacity(extents.len());
     for place in (0..extents.len()).rev().filter(|place| extents[*place] != 1) {
@@ -90,14 +90,14 @@ pub(super) fn merged<const N: usize>(extents: &[usize], strides: [&[usize]; N]) 
     dims
 }
 
-/// A straight line through `N` buffers.
+/// A line of equally spaced elements in each of `N` buffers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Line<const N: usize> {
-    /// Its first element in each buffer.
+    /// Position of the first element in each buffer.
     pub(super) starts: [usize; N],
-    /// How far apart its elements are in each buffer.
+    /// Distance between elements in each buffer.
     pub(super) steps: [usize; N],
-    /// How many elements it has.
+    /// Number of elements.
     pub(super) length: usize,
 }
 
@@ -137,24 +137,24 @@ pub(super) fn walk<const N: usize>(
     }
 }
 
-/// Sizes as indices; `None` if one is not addressable or their product is not.
+/// The sizes as `usize`; `None` if one of them, or their product, is not addressable.
 pub(super) fn addressable(extents: &[u64]) -> Option<Vec<usize>> {
     let extents: Vec<usize> = extents.iter().map(|extent| usize::try_from(*extent).ok()).collect::<Option<_>>()?;
     extents.iter().try_fold(1usize, |product, extent| product.checked_mul(*extent))?;
     Some(extents)
 }
 
-/// Sizes as indices, of what a run holds.
+/// The sizes as `usize`, for blocks that are already held.
 pub(super) fn sizes(extents: &[u64]) -> Vec<usize> {
     addressable(extents).expect("what fits into memory is addressable")
 }
 
-/// A place in what a run holds.
+/// A position as `usize`, for blocks that are already held.
 pub(super) fn index(at: u64) -> usize {
     usize::try_from(at).expect("what fits into memory is addressable")
 }
 
-/// The box that a region of a view is on one device; `None` where there is nothing.
+/// The box that a region of a view covers on one device; `None` if it is empty.
 pub(super) fn region_at(region: &Region, view: &[u64], mesh: &Mesh, device: DeviceId) -> Option<Vec<Range<usize>>> {
     let ranges = view::region_at(mesh, view, region, device)?.into_iter();
     Some(ranges.map(|range| index(range.start)..index(range.end)).collect())

@@ -1,4 +1,4 @@
-//! The bounds against all sets of devices and all partitions of small networks.
+//! Compares the lower bounds with all sets of devices and all partitions of small networks.
 
 mod net;
 
@@ -16,9 +16,9 @@ use shardc::topology::{Hardware, Topology};
 use shardc::units::{Rate, Time, TimeScale};
 use std::collections::BTreeSet;
 
-/// V: many divisors, so that the parts of it are whole bytes.
+/// V in bytes. It has many divisors, so that its parts are whole bytes.
 const FULL: u64 = 720_720 * 720_720;
-/// Bytes a second of a link of capacity 1.
+/// Bytes per second of a link of capacity 1.
 const RATE: u64 = 1_000_000_000;
 
 const KINDS: [&str; 4] = ["AllGather", "ReduceScatter", "AllReduce", "AllToAll"];
@@ -34,7 +34,7 @@ fn graph(net: &Net) -> Graph {
     Graph::new(net.devices, links)
 }
 
-/// The collective of a kind over some axes of a mesh, and the array that it starts from, sharded over `other` too.
+/// A collective over some axes of a mesh, and its operand, which is also sharded over `other`.
 fn collective(kind: &str, mesh: &Mesh, group: AxisSet, other: AxisSet) -> (Collective, Layout) {
     let mut dims = Dims::default();
     let n = group.group_size(mesh);
@@ -60,13 +60,13 @@ fn scale() -> TimeScale {
     TimeScale::for_rates([Rate::new(RATE).unwrap()]).unwrap()
 }
 
-/// So much of V over a link of capacity 1.
+/// Time of this fraction of V over a link of capacity 1.
 fn time(part: Fraction) -> Time {
     let ticks = scale().at_rate(u128::from(FULL), Rate::new(RATE).unwrap()).ticks();
     Time::from_ticks(part.0 * ticks / part.1)
 }
 
-/// The bound on a graph, of a collective of all its devices.
+/// The bound on a network of a collective of all its devices.
 fn on_net(kind: &str, net: &Net) -> Certificate {
     let mesh = Mesh::of(&[("X", u32::try_from(net.devices).unwrap())]);
     let (collective, from) = collective(kind, &mesh, AxisSet::one(AxisId::new(0)), AxisSet::NONE);
@@ -78,7 +78,7 @@ fn broadcast(net: &Net, root: usize) -> Certificate {
     irregular::certificate(&graph(net), &Demand::broadcast(net.devices, root, u128::from(FULL)), &mesh, scale())
 }
 
-/// Rings, lines, tori, meshes, switches and two-level networks of at most 16 devices; and two that are damaged.
+/// Rings, lines, tori, meshes, switches and two-level networks of at most 16 devices, two of them with degraded links.
 fn nets() -> Vec<(String, Net)> {
     let named = |name: &str, net| (name.to_owned(), net);
     let mut nets = vec![
@@ -148,12 +148,13 @@ fn all_reduces_are_bound_by_the_heaviest_of_all_partitions() {
     for (name, net) in nets().into_iter().filter(|(_, net)| net.devices <= 9) {
         let certificate = on_net("AllReduce", &net);
         assert_eq!(certificate.bound.bandwidth, time(net.all_reduce()), "AllReduce on {name}");
-        // Parts may share the links between switches, and each counts them.
+        // Parts may share the links between switches, which each of them counts.
         assert_eq!(certificate.largest, net.nodes <= net.devices + 1, "{name}");
     }
 }
 
-/// Of up to 16 devices the partitions are beyond counting; those in two parts and in single devices are not heavier.
+/// For up to 16 devices there are too many partitions to try. Those into two parts, and into single devices, are not
+/// heavier than the bound.
 #[test]
 fn all_reduces_are_bound_by_all_bipartitions_at_least() {
     for (name, net) in nets().into_iter().filter(|(_, net)| net.devices > 9) {
@@ -162,7 +163,7 @@ fn all_reduces_are_bound_by_all_bipartitions_at_least() {
     }
 }
 
-/// All sets of devices, and bytes times hops over all links: the bound is the heavier of the two.
+/// The bound is the heavier of two loads: over all sets of devices, and bytes times hops over all links.
 #[test]
 fn exchanges_are_bound_by_the_heaviest_of_all_sets_or_by_hops() {
     for (name, net) in nets() {
@@ -173,7 +174,7 @@ fn exchanges_are_bound_by_the_heaviest_of_all_sets_or_by_hops() {
     }
 }
 
-/// The figures of papers and of simulations by others, in V over the capacity of a link.
+/// Figures from papers and other simulators, in units of V over the capacity of a link.
 #[test]
 fn known_figures() {
     let torus = || Net::grid(&[(4, true, 1), (4, true, 1)]);
@@ -212,7 +213,7 @@ fn known_figures() {
     }
 }
 
-/// The closed forms of an exchange are the heaviest of all sets: the middle of the longest axis.
+/// The closed forms of an exchange equal the heaviest of all sets: the middle of the longest axis.
 #[test]
 fn exchanges_on_products_are_bound_by_the_heaviest_of_all_sets() {
     let (ring, line) = ([Wiring::Ring, Wiring::Ring], [Wiring::Line, Wiring::Line]);
@@ -229,7 +230,7 @@ fn exchanges_on_products_are_bound_by_the_heaviest_of_all_sets() {
     }
 }
 
-/// SCCL's solver finds a gather on a ring of 8 in 7 rounds of half shards and refutes 6; for an exchange 8 and 7.
+/// SCCL's solver finds a gather on a ring of 8 in 7 rounds of half shards and refutes 6; for an exchange, 8 and 7.
 #[test]
 fn rounds_that_a_solver_refutes() {
     let rounds = |kind, chunks| {
@@ -240,7 +241,7 @@ fn rounds_that_a_solver_refutes() {
     assert_eq!(rounds("AllToAll", 64), 8);
 }
 
-/// A mesh of these axes; link capacities along each.
+/// A mesh of these axes, with link capacities along each.
 fn product(axes: &[(u32, Wiring, u64)]) -> Topology {
     let named = ["X", "Y", "Z"].iter().zip(axes);
     let named =
@@ -248,7 +249,7 @@ fn product(axes: &[(u32, Wiring, u64)]) -> Topology {
     let mesh = Mesh::new(named.collect()).expect("a small mesh");
     let mut topology = Topology::new(mesh, Hardware::named("tpu_v5e").expect("shipped")).expect("a common tick");
     for (links, axis) in topology.axes.iter_mut().zip(axes) {
-        // The axes on one switch share its ports.
+        // Axes on one switch share its ports.
         let rate = if links.wiring == Wiring::Switch { axes[links.port.index()].2 } else { axis.2 };
         links.one_way = Rate::new(rate * RATE).expect("not zero");
     }
@@ -256,7 +257,7 @@ fn product(axes: &[(u32, Wiring, u64)]) -> Topology {
     topology
 }
 
-/// All lists of so many numbers below 3.
+/// All lists of this length with numbers below 3.
 fn ternary(length: usize) -> impl Iterator<Item = Vec<usize>> {
     itertools::repeat_n(0..3, length).multi_cartesian_product()
 }
@@ -270,7 +271,7 @@ fn both_bounds(kind: &str, topology: &Topology, group: AxisSet, other: AxisSet) 
     (closed, found)
 }
 
-/// The closed forms against the search, for all products of up to 9 devices, many wirings, and all roles of the axes.
+/// Compares closed forms and search for all products of up to 9 devices, many wirings, and all roles of the axes.
 #[test]
 fn closed_forms_are_what_the_search_finds() {
     let mut random = fastrand::Rng::with_seed(7);
@@ -292,7 +293,7 @@ fn closed_forms_are_what_the_search_finds() {
                         (*size, wiring, if random.bool() { 1 } else { random.u64(1..6) })
                     })
                     .collect();
-                // The axes on one switch have the same ports.
+                // Axes on one switch have the same ports.
                 let ports = axes.iter().find(|axis| axis.1 == Wiring::Switch).map_or(1, |axis| axis.2);
                 let same = |(size, wiring, rate)| (size, wiring, if wiring == Wiring::Switch { ports } else { rate });
                 let axes: Vec<(u32, Wiring, u64)> = axes.into_iter().map(same).collect();
@@ -300,7 +301,7 @@ fn closed_forms_are_what_the_search_finds() {
                 for kind in KINDS.into_iter().chain(["Broadcast"]) {
                     let (closed, found) = both_bounds(kind, &topology, with(0), with(2));
                     let case = format!("{kind} {axes:?} group {:?} other {:?}: {}", with(0), with(2), found.reason);
-                    // Messages go along one axis after the other, also where all are on one switch.
+                    // Messages are routed axis by axis, even if all axes are on one switch.
                     let on_one_switch = axes.iter().filter(|axis| axis.1 == Wiring::Switch).count() > 1;
                     assert!(closed.bound.latency >= found.bound.latency, "{case}");
                     assert!(on_one_switch || closed.bound.latency == found.bound.latency, "{case}");
@@ -317,12 +318,12 @@ fn closed_forms_are_what_the_search_finds() {
     assert!(tried > 1000 && largest > 900, "{tried} {largest}");
 }
 
-/// Which axes work, which hold replicas, which hold other groups: against all sets and partitions, on rings and lines
-/// whose axes may be in parts.
+/// Bounds for all roles of the axes (participating, replicas, other groups), compared with all sets and partitions,
+/// on rings and lines whose axes may be split into parts.
 #[test]
 fn groups_and_replicas_are_counted_together() {
     let mut random = fastrand::Rng::with_seed(29);
-    // The axes of the machine, each as the sizes of its parts.
+    // The axes of the machine, each given by the sizes of its parts.
     let machines: [&[&[u32]]; 15] = [
         &[&[4]],
         &[&[2, 2]],
@@ -348,7 +349,7 @@ fn groups_and_replicas_are_counted_together() {
             let with = |wanted: usize| -> AxisSet {
                 (0..count).filter(|axis| role(*axis) == wanted).map(AxisId::new).collect()
             };
-            // All sets of 16 devices take a while.
+            // Trying all sets of 16 devices takes a while.
             let many = machine.iter().copied().flatten().product::<u32>() > 9;
             if with(0).is_empty() || many && random.u8(0..3) > 0 {
                 continue;
@@ -381,7 +382,7 @@ fn groups_and_replicas_are_counted_together() {
             };
             let grid: Vec<_> = axes.iter().map(|axis| (axis.0 as usize, axis.1 == Wiring::Ring, axis.2)).collect();
             let net = Net::grid(&grid);
-            // All partitions of more than 9 places are beyond counting.
+            // There are too many partitions of more than 9 places.
             let few = with(0).group_size(mesh) <= 9;
             for kind in KINDS.into_iter().filter(|kind| few || *kind != "AllReduce") {
                 let (collective, from) = collective(kind, mesh, with(0), with(2));
@@ -397,7 +398,7 @@ fn groups_and_replicas_are_counted_together() {
                     bounds::collective(&collective, &from, &topology).bandwidth <= certificate.bound.bandwidth,
                     "{case}"
                 );
-                // What is exchanged may take longer than any set says.
+                // An exchange may take longer than the load of any set.
                 if certificate.largest && kind != "AllToAll" {
                     assert_eq!(certificate.bound.bandwidth, truth, "{case}");
                     largest += 1;
@@ -411,8 +412,8 @@ fn groups_and_replicas_are_counted_together() {
     assert!(in_parts > 300 && largest > 250, "{in_parts} {largest}");
 }
 
-/// The fewest sends until all needers have the sum of all contributions, by trying all that can be sent: a device adds
-/// up what it likes, and sends one sum at a time.
+/// The minimum number of sends until all needers have the sum of all contributions, by exhaustive search: a device
+/// may add any of its values, and sends one sum at a time.
 fn fewest_sends(devices: usize, piece: &Piece) -> u128 {
     let all = (1u8 << piece.contributions.len()) - 1;
     let holds = |device: usize| {
@@ -441,7 +442,7 @@ fn fewest_sends(devices: usize, piece: &Piece) -> u128 {
     unreachable!("something is sent in each round")
 }
 
-/// With the sums of what is apart.
+/// Adds the sums of disjoint contributions.
 fn closed(mut sums: BTreeSet<u8>) -> BTreeSet<u8> {
     loop {
         let more: Vec<u8> =
@@ -462,8 +463,8 @@ fn with_engines(axes: &[(u32, Wiring)]) -> Topology {
     Topology::new(mesh, Hardware::named("furiosa").expect("shipped")).expect("a common tick")
 }
 
-/// Of machines whose messages leave by engines: the bound counts the fewest sends that there are, and it is no less than
-/// that of the links.
+/// On machines whose messages need engines, the bound counts the minimum number of sends, and is not below the bound
+/// of the links.
 #[test]
 fn engines_are_busy_for_the_fewest_sends() {
     let one = |size| vec![(size, Wiring::Ring)];
@@ -480,7 +481,7 @@ fn engines_are_busy_for_the_fewest_sends() {
             for kind in KINDS.into_iter().chain(["Broadcast"]) {
                 let (collective, from) = collective(kind, mesh, group, other);
                 let demand = Demand::new(&collective, &from, mesh);
-                // All states of more devices are too many.
+                // With more devices there are too many states.
                 let states = |piece: &Piece| mesh.device_count() * piece.contributions.len();
                 if demand.pieces.iter().any(|piece| piece.contributions.len() > 1 && states(piece) > 9) {
                     continue;
@@ -494,7 +495,7 @@ fn engines_are_busy_for_the_fewest_sends() {
                 let found = bounds::certificate(&collective, &from, &topology);
                 assert_eq!(found.bound.bandwidth.ticks(), mean.max(links.bandwidth.ticks()), "{kind} on {machine:?}");
                 assert_eq!(found.bound, bounds::collective(&collective, &from, &topology), "{kind} on {machine:?}");
-                let by_engine = found.reason.to_string().contains("by its engine");
+                let by_engine = found.reason.to_string().contains("through its engine");
                 assert_eq!(by_engine, mean > links.bandwidth.ticks().max(links.latency.ticks()), "{}", found.reason);
                 tried += 1;
             }

@@ -1,4 +1,4 @@
-//! Small networks, and by trying everything what nothing on them can beat. Shares no code with the bounds.
+//! Small networks, with lower bounds by exhaustive search. Shares no code with the library's bounds.
 
 /// Devices, then switches, and one-way links between them: from, to, capacity.
 #[derive(Clone, Debug)]
@@ -16,7 +16,7 @@ pub(crate) fn larger(a: Fraction, b: Fraction) -> Fraction {
 }
 
 impl Net {
-    /// A grid of lines, or of rings along the axes that wrap; the capacities along each axis.
+    /// A grid of lines, or of rings along the axes that wrap, with capacities along each axis.
     pub(crate) fn grid(axes: &[(usize, bool, u64)]) -> Net {
         let devices = axes.iter().map(|axis| axis.0).product();
         let mut links = Vec::new();
@@ -44,13 +44,14 @@ impl Net {
         Net::grid(&[(size, false, 1)])
     }
 
-    /// Devices with a port each way to one switch.
+    /// Devices with a port in each direction to one switch.
     pub(crate) fn switch(devices: usize) -> Net {
         let links = (0..devices).flat_map(|device| [(device, devices, 1), (devices, device, 1)]);
         Net { devices, nodes: devices + 1, links: links.collect() }
     }
 
-    /// Nodes with a switch each, and a slower network that joins the switches; `inside` and `between` a port each way.
+    /// Nodes with a switch each, and a slower network that connects the switches; `inside` and `between` are the
+    /// capacities of a port in each direction.
     pub(crate) fn two_level(machines: usize, per_machine: usize, inside: u64, between: u64) -> Net {
         let devices = machines * per_machine;
         let mut links = Vec::new();
@@ -65,7 +66,7 @@ impl Net {
         Net { devices, nodes: spine + 1, links }
     }
 
-    /// All devices of a ring, in random order, and some links more, of random capacities.
+    /// A ring of all devices in random order, with some additional links of random capacities.
     pub(crate) fn random(random: &mut fastrand::Rng, devices: usize) -> Net {
         let mut order: Vec<usize> = (0..devices).collect();
         random.shuffle(&mut order);
@@ -81,7 +82,7 @@ impl Net {
         Net { devices, nodes: devices, links }
     }
 
-    /// Less the link from one device to another.
+    /// Removes the link from one device to another.
     pub(crate) fn without(mut self, from: usize, to: usize) -> Net {
         let before = self.links.len();
         self.links.retain(|link| (link.0, link.1) != (from, to));
@@ -99,7 +100,7 @@ impl Net {
         self.links.iter().filter(enters).map(|link| u128::from(link.2)).sum()
     }
 
-    /// The most of `need(devices in the set)` over the capacity into the set, of all sets of devices and switches.
+    /// The maximum of `need(devices in the set)` over the capacity into the set, over all sets of devices and switches.
     pub(crate) fn over_all_sets(&self, need: impl Fn(u32) -> u128) -> Fraction {
         let devices = (1u32 << self.devices) - 1;
         let sets = 1..1u32 << self.nodes;
@@ -109,25 +110,25 @@ impl Net {
         })
     }
 
-    /// Shards: every device has one and needs all.
+    /// AllGather: every device has one shard and needs all.
     pub(crate) fn all_gather(&self) -> Fraction {
         let n = u32::try_from(self.devices).unwrap();
         let (needed, capacity) = self.over_all_sets(|set| if set == 0 { 0 } else { u128::from(n - set.count_ones()) });
         (needed, capacity * u128::from(n))
     }
 
-    /// The same with all links turned round.
+    /// ReduceScatter: the same with all links reversed.
     pub(crate) fn reduce_scatter(&self) -> Fraction {
         let links = self.links.iter().map(|(from, to, capacity)| (*to, *from, *capacity)).collect();
         Net { links, ..self.clone() }.all_gather()
     }
 
-    /// Everything must leave the root.
+    /// Broadcast: everything must leave the root.
     pub(crate) fn broadcast(&self, root: usize) -> Fraction {
         self.over_all_sets(|set| u128::from(set != 0 && set >> root & 1 == 0))
     }
 
-    /// A block from each device to each.
+    /// AllToAll: a block from each device to each.
     pub(crate) fn all_to_all(&self) -> Fraction {
         let n = u32::try_from(self.devices).unwrap();
         let blocks = |set: u32| u128::from(set.count_ones() * (n - set.count_ones()));
@@ -135,7 +136,7 @@ impl Net {
         (needed, capacity * u128::from(n * n))
     }
 
-    /// A block from each device to each, over as many links as it takes at least; all links together.
+    /// AllToAll by hops: each block over the minimum number of links, averaged over all links.
     pub(crate) fn all_to_all_by_hops(&self) -> Fraction {
         let far = u128::from(u32::MAX);
         let mut hops = vec![vec![far; self.nodes]; self.nodes];
@@ -153,7 +154,7 @@ impl Net {
         (between_devices.sum(), capacity * (self.devices * self.devices) as u128)
     }
 
-    /// The whole array must enter every set but that of all; and 2(p-1) sends between any p parts.
+    /// AllReduce: the whole array must enter every proper set, and there are 2(p-1) sends between any p parts.
     pub(crate) fn all_reduce(&self) -> Fraction {
         let everybody = (1u32 << self.devices) - 1;
         let cuts = self.over_all_sets(|set| u128::from(set != 0 && set != everybody));
@@ -168,7 +169,7 @@ impl Net {
         most
     }
 
-    /// The same of all partitions in two parts, and of that in single devices.
+    /// The AllReduce bound of all partitions into two parts, and of that into single devices.
     pub(crate) fn all_reduce_in_two_or_all(&self) -> Fraction {
         let everybody = (1u32 << self.devices) - 1;
         let cuts = self.over_all_sets(|set| u128::from(set != 0 && set != everybody));
@@ -179,7 +180,7 @@ impl Net {
         (1..everybody).map(both).chain([all, cuts]).fold((0, 1), larger)
     }
 
-    /// Capacity out of a set of devices, switches taken as they make it least.
+    /// Minimum capacity out of a set of devices, over all placements of the switches.
     fn least_leaving(&self, devices: u32) -> u128 {
         let out = |set: u32| {
             let leaves = |link: &&(usize, usize, u64)| set >> link.0 & 1 == 1 && set >> link.1 & 1 == 0;
@@ -189,7 +190,7 @@ impl Net {
     }
 }
 
-/// Calls `each` with all partitions of so many devices, as sets of bits.
+/// Calls `each` with all partitions of this number of devices, as sets of bits.
 fn partitions(devices: usize, each: &mut impl FnMut(&[u32])) {
     fn grow(device: usize, devices: usize, parts: &mut Vec<u32>, each: &mut impl FnMut(&[u32])) {
         if device == devices {
@@ -207,7 +208,7 @@ fn partitions(devices: usize, each: &mut impl FnMut(&[u32])) {
     grow(0, devices, &mut Vec::new(), each);
 }
 
-/// The group and the place in its group of each device; devices with both alike are replicas.
+/// The group and the position in its group of each device. Devices that agree in both are replicas.
 pub(crate) struct Roles {
     pub(crate) group: Vec<usize>,
     pub(crate) place: Vec<usize>,
@@ -222,7 +223,7 @@ impl Roles {
         self.place.iter().max().map_or(0, |most| most + 1)
     }
 
-    /// For each group the places of which a set has a device.
+    /// For each group, the positions of which a set has a device.
     fn present(&self, set: u32) -> Vec<Vec<bool>> {
         let mut present = vec![vec![false; self.places()]; self.groups()];
         let inside = (0..self.group.len()).filter(|device| set >> device & 1 == 1);
@@ -230,7 +231,7 @@ impl Roles {
         present
     }
 
-    /// Parts of V, n of them to a place, that a set needs and has not, of all groups.
+    /// Parts of V (n of them per position) that a set needs and does not have, over all groups.
     fn needed(&self, kind: &str, set: u32) -> u128 {
         let n = self.places() as u128;
         let of_group = |present: &Vec<bool>| {
@@ -239,7 +240,7 @@ impl Roles {
                 _ if here == 0 => 0,
                 "AllGather" => (n - here) * n,
                 "AllToAll" => here * (n - here),
-                // A block is complete where every place has added to it.
+                // A block is complete when every position has contributed to it.
                 "ReduceScatter" if here < n => here * n,
                 "AllReduce" if here < n => n * n,
                 _ => 0,
@@ -250,7 +251,7 @@ impl Roles {
 }
 
 impl Net {
-    /// The most that a set needs over the capacity into it, in V.
+    /// The maximum need of a set over the capacity into it, in units of V.
     pub(crate) fn with_roles(&self, kind: &str, roles: &Roles) -> Fraction {
         let (needed, capacity) = self.over_all_sets(|set| roles.needed(kind, set));
         let places = roles.places() as u128;

@@ -1,33 +1,33 @@
-//! The rows of the table: which collective on which machine with how many bytes, and what is aimed at.
+//! The rows of the table: collectives, machines, sizes and targets.
 
-/// Machines that belong together, under a heading.
+/// Machines under one heading.
 pub(crate) struct Family {
     pub(crate) title: &'static str,
     pub(crate) machines: Vec<Machine>,
 }
 
-/// A mesh, as it is declared in a program.
+/// A mesh as declared in a program.
 pub(crate) struct Machine {
-    /// In the table: `4x8 torus`.
+    /// Name in the table: `4x8 torus`.
     pub(crate) name: String,
-    /// The declarations: `mesh {X: 4 ring, Y: 8 ring} on tpu_v5p`.
+    /// Declarations: `mesh {X: 4 ring, Y: 8 ring} on tpu_v5p`.
     pub(crate) declared: String,
-    /// The axes over which the collective goes.
+    /// The axes of the collective.
     pub(crate) axes: Vec<String>,
-    /// Devices.
+    /// Number of devices.
     pub(crate) devices: u64,
-    /// What the large arrays aim at.
+    /// Target ratios for large arrays.
     pub(crate) targets: [Option<f64>; 5],
 }
 
 pub(crate) const KINDS: [&str; 5] = ["AllGather", "ReduceScatter", "AllReduce", "AllToAll", "Broadcast"];
 
-/// How many bytes the whole array has: hops decide, neither, bytes decide.
+/// Sizes of the array: latency-bound, mixed, bandwidth-bound.
 pub(crate) const SIZES: [&str; 3] = ["small", "middle", "large"];
 
-/// Columns of the array, for these sizes; rows are 4 for each device, 16 where the array is large.
+/// Columns of the array for these sizes; there are 4 rows per device, 16 for large arrays.
 ///
-/// The last is 4096 times a prime: enough chunks for the longest line, and the search for them has an end.
+/// The last is 4096 times a prime: enough chunks for the longest line, while the search for chunk counts stays limited.
 const COLUMNS: [u64; 3] = [1, 1 << 8, 4099 << 12];
 
 impl Machine {
@@ -49,10 +49,10 @@ impl Machine {
         self
     }
 
-    /// The program of one row. V is the size of the whole array, one byte an element.
+    /// The program of one row. V is the size of the whole array, with one byte per element.
     pub(crate) fn program(&self, kind: &str, size: usize) -> String {
         let axes = self.axes.concat();
-        // An exchange divides the columns as well.
+        // An exchange also divides the columns.
         let rows = self.devices * if size == 2 { 16 } else { 4 };
         let columns =
             if kind == "AllToAll" { COLUMNS[size].div_ceil(self.devices).max(1) * self.devices } else { COLUMNS[size] };
@@ -75,11 +75,11 @@ impl Machine {
     }
 }
 
-/// All machines of the table. To add one, add a line.
+/// All machines of the table; add a line to add a machine.
 pub(crate) fn families() -> Vec<Family> {
     let met = [Some(1.0), Some(1.0), Some(1.0), Some(1.0), Some(1.05)];
     let line = [Some(1.0), Some(1.0), Some(1.05), None, Some(1.05)];
-    // Chunks that follow each other along so many devices are more than the proof takes.
+    // Pipelined chunks along this number of devices are too large to prove.
     let long = [Some(1.0), Some(1.0), None, None, None];
     let far = [Some(1.0), Some(1.0), Some(1.0), Some(1.0), None];
     let cable = [Some(1.05), Some(1.05), Some(1.05), None, Some(1.05)];

@@ -1,7 +1,7 @@
-//! Files of MSCCL, thread block by thread block.
+//! Simulates MSCCL files, thread block by thread block.
 //!
-//! A message lies in a slot of its connection until it is received; a send waits for a free one. Each step reads and
-//! receives at once, and writes and sends at once, some time later.
+//! A message stays in a slot of its connection until it is received; a send waits for a free slot. Each step reads
+//! and receives at once, and later writes and sends at once.
 
 use super::world::{Caller, HALVES, Memory, World, hash};
 use shardc::export::msccl::{Block, Op, Place, Program};
@@ -12,24 +12,24 @@ use std::rc::Rc;
 #[derive(Clone, Default, Hash)]
 struct Progress {
     next: usize,
-    /// Chunks of the step that are over.
+    /// Number of chunks of the step that are done.
     done: usize,
-    /// What it is about to write and send.
+    /// The result to be written and sent.
     result: Option<Vec<i64>>,
 }
 
 #[derive(Clone)]
 pub(crate) struct FileWorld {
     program: Rc<Program>,
-    /// The rank and number of each agent that is a thread block.
+    /// Rank and number of each agent that is a thread block.
     blocks: Rc<Vec<(usize, usize)>>,
     memory: Memory,
     progress: Vec<Progress>,
-    /// By sender, receiver and channel.
+    /// Messages in flight, by sender, receiver and channel.
     wires: BTreeMap<(usize, usize, u32), VecDeque<Vec<i64>>>,
-    /// Messages that a connection has room for.
+    /// Number of messages that a connection can hold.
     slots: usize,
-    /// Chunks that a message has at most.
+    /// Maximum number of chunks per message.
     together: usize,
 }
 
@@ -93,7 +93,7 @@ impl World for FileWorld {
         if progress.result.is_some() {
             return true;
         }
-        // `depid` is kept in 8 bits with a sign.
+        // `depid` is stored in a signed byte.
         let waits = step.after.is_some_and(|(other, place)| {
             let number = other % 256;
             number >= 128 || self.progress[self.agent(rank, number)].next <= place
@@ -161,7 +161,7 @@ impl World for FileWorld {
     }
 
     fn is_over(&self) -> bool {
-        // Messages that are left over fill the slots, one more with each launch.
+        // Remaining messages fill the slots, one more with each launch.
         self.memory.is_over() && self.wires.values().all(VecDeque::is_empty)
     }
 

@@ -1,4 +1,4 @@
-//! Mistakes that were once proven, and limits of runtimes.
+//! Errors that were once proven by mistake, and limits of runtimes.
 
 use super::file::FileWorld;
 use super::world::{all_runs, one_run};
@@ -15,7 +15,7 @@ use shardc::method::Method;
 use shardc::schedule::methods::candidates;
 use std::rc::Rc;
 
-/// A gather of two ranks, of one chunk each, with these operations on both.
+/// A gather of two ranks with one chunk each, with these operations on both.
 fn gather_of_two(names: &[&str]) -> Plan {
     let chunk = |kind: &str, index: u64| serde_json::json!([{ "type": kind, "index": index, "size": 1 }]);
     let op = |rank: u64, name: &str| match name {
@@ -45,7 +45,8 @@ fn gather_of_two(names: &[&str]) -> Plan {
     mscclpp::read(&plan.to_string()).expect("a plan")
 }
 
-/// Each step is needed: the handshake, the signal after the put, the wait for it, and the threads' meetings.
+/// Each operation is necessary: the handshake, the signal after the put, the wait for it, and the synchronization of
+/// threads.
 #[test]
 fn a_plan_without_synchronisation_is_refused() {
     let mut random = fastrand::Rng::with_seed(4);
@@ -68,13 +69,13 @@ fn a_plan_without_synchronisation_is_refused() {
         assert!(mscclpp::prove(&plan, None).is_err(), "{names:?}");
         assert!(plan_runs(&plan, Kind::AllGather, 200, &mut random).is_some(), "{names:?}");
     }
-    // What is put last comes before the end of all ranks, but not before the end of the one that has the output.
+    // The last put happens before the end of all ranks, but not before the end of the rank that owns the output.
     let flaw = mscclpp::prove(&gather_of_two(wrong[0]), None).expect_err("there is no signal");
     let with_caller = |one: Access, two: Access| [one, two].iter().any(|access| matches!(access, Access::Caller(_)));
     assert!(matches!(flaw, Flaw::Race { first, second, .. } if with_caller(first, second)), "{flaw}");
 }
 
-/// The ranks to which a plan of ours signals as it begins, by rank.
+/// By rank, the ranks that an exported plan signals at the beginning.
 fn handshakes(plan: &Plan) -> Vec<(usize, usize)> {
     let mut all = Vec::new();
     for (rank, gpu) in plan.gpus.iter().enumerate() {
@@ -117,7 +118,7 @@ fn without(plan: &Plan, some: &[(usize, usize)]) -> Plan {
     less
 }
 
-/// Without its handshakes no plan stands a second launch, and hardly one of them could be left out.
+/// Without its handshakes, no plan is correct for a second launch, and almost none of them could be omitted.
 #[test]
 fn a_plan_is_launched_twice() {
     let mut random = fastrand::Rng::with_seed(5);
@@ -143,12 +144,12 @@ fn a_plan_is_launched_twice() {
             }
         });
     }
-    // A rank does not pass on what such a signal told it.
+    // A rank does not pass on the knowledge from such a signal.
     assert!(all > 250 && superfluous * 40 < all, "{superfluous} of {all} are superfluous");
     assert!(wrong > 80 && wrong == plans, "{wrong} of {plans}");
 }
 
-/// Two ranks that send all their chunks before they receive: right with room for all, and stuck with less.
+/// Two ranks that send all their chunks before they receive: correct with sufficient slots, a deadlock with fewer.
 fn sends_first(chunks: u64, protocol: Protocol) -> Program {
     let step = |op, source: (Buffer, u64), target: (Buffer, u64)| Step {
         op,
@@ -202,7 +203,7 @@ fn connections_have_few_slots() {
             }
         }
     }
-    // A step of several chunks takes as many slots, where a message has room for one.
+    // A step of several chunks takes as many slots, if a message holds only one.
     let mut long = sends_first(3, Protocol::Simple);
     for gpu in &mut long.gpus {
         let steps = &mut gpu.blocks[0].steps;
@@ -216,7 +217,7 @@ fn connections_have_few_slots() {
     assert_eq!(one_run(world(3), &mut fastrand::Rng::with_seed(6)), Ok(()));
 }
 
-/// The first rank sends its chunks from the scratch, the second one keeps them and sends them back, into the scratch.
+/// The first rank sends its chunks from scratch; the second one keeps them and sends them back, into scratch.
 fn there_and_back(chunks: u64, [from, into]: [u64; 2]) -> Program {
     let step = |op, source: (Buffer, u64), target: (Buffer, u64)| Step {
         op,
@@ -236,7 +237,7 @@ fn there_and_back(chunks: u64, [from, into]: [u64; 2]) -> Program {
     Program { kind: Some(Kind::Broadcast), gpus: vec![gpu(first), gpu(second)], ..sends_first(1, Protocol::Simple) }
 }
 
-/// A chunk may come back before the step that sent it has sent its last one.
+/// A chunk may return before the step that sent it has sent its last one.
 #[test]
 fn a_step_is_not_over_when_its_first_chunk_has_arrived() {
     let room = Room::of(Dialect::Msccl);
@@ -246,7 +247,7 @@ fn a_step_is_not_over_when_its_first_chunk_has_arrived() {
             let proof = msccl::prove(&program, None, room);
             let world = FileWorld::new(&program, Kind::Broadcast, ROOM, 1).expect("a file");
             let runs = all_runs(&world, 1 << 20);
-            // Another chunk that is sent later is overwritten.
+            // Another chunk, which is sent later, is overwritten.
             let [from, into] = places;
             let is_early = into > from && into < from + chunks;
             assert_eq!(runs.is_err(), is_early, "{chunks} chunks, {places:?}: {runs:?}");
@@ -256,7 +257,7 @@ fn a_step_is_not_over_when_its_first_chunk_has_arrived() {
     }
 }
 
-/// A message has room for one chunk or for several: what a step writes it does not read as another chunk.
+/// A message may hold one chunk or several, so a step must not read a chunk that it writes as another one.
 #[test]
 fn a_step_does_not_read_what_it_writes() {
     let moved = Step { after: None, ..there_and_back(2, [0, 1]).gpus[0].blocks[0].steps[1] };
@@ -286,7 +287,7 @@ fn direct(kind: CollectiveKind, n: u32) -> Algorithm {
     ranks::algorithm(&schedule).expect("a collective")
 }
 
-/// `depid` has 8 bits and a sign: what is waited for is among the first 128 thread blocks.
+/// `depid` is a signed byte: only the first 128 thread blocks can be waited for.
 #[test]
 fn thread_blocks_that_are_waited_for_come_first() {
     let options = msccl::Options::default();
@@ -305,7 +306,7 @@ fn thread_blocks_that_are_waited_for_come_first() {
         let mut blocks = program.gpus.iter().flat_map(|gpu| &gpu.blocks);
         assert!(blocks.all(|block| block.steps.iter().all(|step| step.after.is_none_or(|(block, _)| block < 128))));
     }
-    // The same blocks in the opposite order are numbered too high.
+    // With the blocks in reverse order, the numbers are too high.
     let mut program = msccl::build(&direct(CollectiveKind::ReduceScatter, 72), "it", &options).expect("a file");
     for gpu in &mut program.gpus {
         gpu.blocks.reverse();
@@ -319,7 +320,7 @@ fn thread_blocks_that_are_waited_for_come_first() {
     assert!(matches!(flaw, Flaw::Awaited { block, .. } if block >= 128), "{flaw}");
 }
 
-/// Azure's executor and RCCL have room for 64 steps, and a file for them has no longer thread blocks.
+/// Azure's executor and RCCL support 64 steps, and exported thread blocks are not longer.
 #[test]
 fn thread_blocks_are_as_long_as_the_runtime_takes() {
     let longest = |program: &Program| {
@@ -359,7 +360,7 @@ fn thread_blocks_are_as_long_as_the_runtime_takes() {
     assert!(long > 0 && split > 0 && refused < long, "{long} {split} {refused}");
 }
 
-/// The reader refuses these; a program in Rust can still build them.
+/// The reader refuses these, but Rust code can still construct them.
 #[test]
 fn what_is_not_there_is_a_flaw() {
     let right = there_and_back(2, [0, 0]);

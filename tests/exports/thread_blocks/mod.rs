@@ -1,7 +1,7 @@
-//! The provers of thread blocks against simulators that know nothing of them.
+//! Compares the provers of thread blocks with independent simulators.
 //!
-//! Programs of MSCCL and plans of MSCCL++ are changed at random. The simulators run them on numbers, in all orders or in
-//! many, several launches in a row: no file that is proven may ever go wrong, and none of ours may be refused.
+//! MSCCL programs and MSCCL++ plans are mutated at random. The simulators run them on numbers, in all or many orders,
+//! for several consecutive launches. No proven file may ever fail, and no exported file may be refused.
 //!
 //! `SHARDC_TESTS=full cargo test --release --test exports thread_blocks -- --nocapture` tries 100,000 mutants.
 
@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use world::{all_runs, one_run};
 
-/// Every method of every collective on these many devices.
+/// Every method of every collective on these numbers of devices.
 fn algorithms(devices: &[u32]) -> Vec<(String, Algorithm)> {
     let mut all = Vec::new();
     for n in devices {
@@ -33,19 +33,19 @@ fn algorithms(devices: &[u32]) -> Vec<(String, Algorithm)> {
     all
 }
 
-/// A few runs, of which the first that goes wrong tells.
+/// The error of the first failing run, if any.
 fn goes_wrong(runs: usize, mut run: impl FnMut() -> Result<(), String>) -> Option<String> {
     (0..runs).find_map(|_| run().err())
 }
 
-/// What comes of mutants.
+/// Results of mutants.
 #[derive(Default)]
 struct Counts {
     unreadable: usize,
     refused: usize,
     right: usize,
     explored: usize,
-    /// Right as far as could be seen, and refused, by the kind of the flaw.
+    /// Mutants that are refused but passed all runs, by kind of flaw.
     careful: BTreeMap<String, usize>,
 }
 
@@ -62,7 +62,7 @@ impl Counts {
     }
 }
 
-/// The name of a variant.
+/// The name of a flaw's variant.
 fn variant(flaw: &impl std::fmt::Debug) -> String {
     format!("{flaw:?}").split([' ', '(', '{']).next().unwrap_or_default().to_owned()
 }
@@ -74,7 +74,7 @@ fn plan_runs(plan: &Plan, kind: Kind, runs: usize, random: &mut fastrand::Rng) -
     })
 }
 
-/// Messages that a connection has room for: eight slots, of which the protocol Simple takes four for each.
+/// Number of messages that a connection can hold: eight slots, of which the Simple protocol takes four per message.
 const ROOM: usize = 2;
 
 fn file_runs(program: &Rc<Program>, kind: Kind, runs: usize, random: &mut fastrand::Rng) -> Option<String> {
@@ -89,7 +89,7 @@ fn devices() -> &'static [u32] {
     if sets::are_full() { &[2, 3, 4, 5, 6, 7, 8] } else { &[2, 3, 4] }
 }
 
-/// Ours are proven, and right in all runs that are tried.
+/// Exports are proven, and correct in all runs.
 #[test]
 fn exports_are_right() {
     let mut random = fastrand::Rng::with_seed(1);
@@ -101,7 +101,7 @@ fn exports_are_right() {
         let wrong = plan_runs(&plan, kind, 6, &mut random);
         assert_eq!(wrong, None, "{name}:\n{}", mscclpp::write(&plan));
         let program = Rc::new(msccl::build(&algorithm, "it", &msccl::Options::default()).expect("a file"));
-        // A message in each connection is room enough.
+        // One message per connection is sufficient.
         for slots in [4, 8] {
             let room = Room { slots, ..Room::of(program.dialect) };
             msccl::prove(&program, None, room).unwrap_or_else(|flaw| panic!("{name}: {flaw}"));
@@ -117,7 +117,7 @@ fn exports_are_right() {
     assert!(explored >= 10, "{explored}");
 }
 
-/// How many mutants of each program are tried.
+/// Number of mutants per program.
 fn each(programs: usize) -> usize {
     if sets::are_full() { 50_000usize.div_ceil(programs) } else { 6 }
 }

@@ -1,22 +1,22 @@
-//! Small changes of plans and files, at random.
+//! Small random mutations of plans and files.
 
 use shardc::export::msccl::{Op, Program, Step};
 use shardc::export::mscclpp::{Operation, Plan};
 use shardc::export::ranks::Buffer;
 
-/// Another number near by.
+/// A different number close to `value`.
 fn near(value: u64, random: &mut fastrand::Rng) -> u64 {
     value.saturating_add_signed(random.choice([-1, 1, 1, 2]).unwrap_or(1))
 }
 
-/// Takes an element out, and puts it in elsewhere.
+/// Moves an element to another position.
 fn moved<T>(list: &mut Vec<T>, from: usize, random: &mut fastrand::Rng) {
     let one = list.remove(from);
     let to = random.usize(..=list.len());
     list.insert(to, one);
 }
 
-/// A place in a list where something holds; any, if it holds nowhere.
+/// A random position for which `holds` is true; any position if there is none.
 fn place<T>(list: &[T], random: &mut fastrand::Rng, holds: impl Fn(&T) -> bool) -> usize {
     let places: Vec<usize> = (0..list.len()).filter(|place| holds(&list[*place])).collect();
     random.choice(places).unwrap_or_else(|| random.usize(..list.len()))
@@ -26,7 +26,7 @@ fn is_sync(op: &Operation) -> bool {
     ["signal", "wait", "nop", "sem_acquire", "sem_release"].contains(&op.name.as_str())
 }
 
-/// A plan with one change.
+/// A plan with one mutation.
 pub(crate) fn of_plan(right: &Plan, random: &mut fastrand::Rng) -> Plan {
     let mut plan = right.clone();
     let ranks = plan.gpus.len();
@@ -81,7 +81,7 @@ pub(crate) fn of_plan(right: &Plan, random: &mut fastrand::Rng) -> Plan {
             }
         }
         _ => {
-            // To the thread block after this one, or the first.
+            // To the next thread block, or the first.
             let op = ops.remove(any);
             let other = (block + 1) % count;
             let to = random.usize(..=blocks[other].ops.len());
@@ -91,14 +91,14 @@ pub(crate) fn of_plan(right: &Plan, random: &mut fastrand::Rng) -> Plan {
     plan
 }
 
-/// Steps behind a place in a block have another number now.
+/// Updates references to steps that have a new number.
 fn renumber(blocks: &mut [shardc::export::msccl::Block], block: usize, number: impl Fn(usize) -> usize) {
     for step in blocks.iter_mut().flat_map(|block| &mut block.steps) {
         step.after = step.after.map(|(of, step)| (of, if of == block { number(step) } else { step }));
     }
 }
 
-/// A file with one change.
+/// A file with one mutation.
 pub(crate) fn of_file(right: &Program, random: &mut fastrand::Rng) -> Program {
     let mut program = right.clone();
     let ranks = program.gpus.len();

@@ -1,8 +1,8 @@
-//! Plans of MSCCL++, thread by thread.
+//! Simulates MSCCL++ plans, thread by thread.
 //!
-//! Each block has two threads, as many as it takes to show what several can do. An element of a chunk is handled by one
-//! of them, which one differs from operation to operation. A thread reads in one step and writes in another. It goes on
-//! without the other one until a `nop`.
+//! Each block has two threads, which is sufficient to expose races. Each element of a chunk is handled by one of
+//! them, which differs between operations. A thread reads in one step and writes in another. It runs independently of
+//! the other one until a `nop`.
 
 use super::world::{Caller, HALVES, Memory, World, hash};
 use shardc::export::mscclpp::{Chunks, Operation, Plan};
@@ -12,34 +12,34 @@ use std::rc::Rc;
 
 const THREADS: usize = 2;
 
-/// A buffer of a rank: rank, buffer, first chunk, chunks.
+/// A range of a buffer: rank, buffer, first chunk, number of chunks.
 type Place = (usize, usize, usize, usize);
 
-/// An operation, looked up.
+/// A decoded operation.
 enum Op {
     Nop,
-    /// To which ranks, in the order of the threads.
+    /// The signalled ranks, in thread order.
     Signal(Vec<usize>),
     Wait(Vec<usize>),
     Acquire(Vec<usize>),
     Release(Vec<usize>),
-    /// Adds up what it reads, and writes it to all targets.
+    /// Adds up what it reads, and writes the result to all targets.
     Move(Vec<Place>, Place),
 }
 
 struct Code {
-    /// By rank and block.
+    /// Operations by rank and block.
     blocks: Vec<Vec<Vec<Op>>>,
-    /// Which element the first thread handles, by rank, block and operation.
+    /// The element that the first thread handles, by rank, block and operation.
     shifts: Vec<Vec<Vec<usize>>>,
-    /// The rank and block of each agent that is a thread.
+    /// Rank, block and thread of each agent that is a thread.
     threads: Vec<(usize, usize, usize)>,
 }
 
 #[derive(Clone, Default, Hash)]
 struct Thread {
     next: usize,
-    /// How many of its turns in an operation are over.
+    /// Number of completed turns in the current operation.
     turn: usize,
     read: Option<Vec<i64>>,
 }
@@ -54,7 +54,7 @@ pub(crate) struct PlanWorld {
 }
 
 impl PlanWorld {
-    /// None where an operation cannot be done at all.
+    /// `None` if an operation cannot be executed at all.
     pub(crate) fn new(plan: &Plan, kind: Kind, random: &mut fastrand::Rng) -> Option<PlanWorld> {
         let chunks: Vec<[u64; 3]> =
             plan.gpus.iter().map(|gpu| [gpu.input_chunks, gpu.output_chunks, gpu.scratch_chunks]).collect();
@@ -83,7 +83,7 @@ impl PlanWorld {
         })
     }
 
-    /// The turn of a thread in an operation of channels or semaphores, if it has one more.
+    /// The next turn of a thread in an operation on channels or semaphores, if any.
     fn turn<'a>(&self, agent: usize, all: &'a [usize]) -> Option<&'a usize> {
         all.get(self.threads[agent].turn * THREADS + self.code.threads[agent].2)
     }

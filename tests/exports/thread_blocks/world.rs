@@ -1,4 +1,5 @@
-//! What both simulators share: agents that take turns in any order, the callers of ranks, and what a collective is.
+//! The basis of both simulators: agents that take turns in any order, the callers of ranks, and the definitions of
+//! collectives.
 
 use std::collections::HashSet;
 use std::collections::hash_map::DefaultHasher;
@@ -6,25 +7,25 @@ use std::hash::{Hash, Hasher};
 
 use shardc::export::ranks::Kind;
 
-/// Launches in a row of each run.
+/// Number of consecutive launches per run.
 pub(crate) const LAUNCHES: u64 = 2;
-/// Each chunk has so many elements, which different threads may handle.
+/// Number of elements per chunk, which different threads may handle.
 pub(crate) const HALVES: usize = 2;
 
-/// Something that agents do step by step, in any order.
+/// A system whose agents execute steps in any order.
 pub(crate) trait World: Clone {
-    /// How many agents there are.
+    /// Number of agents.
     fn agents(&self) -> usize;
     /// Whether an agent can take a step.
     fn is_ready(&self, agent: usize) -> bool;
-    /// Takes a step of an agent that is ready.
+    /// Executes a step of an agent that is ready.
     ///
     /// # Errors
-    /// What went wrong.
+    /// A description of the failure.
     fn step(&mut self, agent: usize) -> Result<(), String>;
-    /// Whether all is done.
+    /// Whether all work is done.
     fn is_over(&self) -> bool;
-    /// All of the state.
+    /// A hash of the whole state.
     fn state(&self) -> u64;
 }
 
@@ -36,9 +37,9 @@ pub(crate) fn hash(state: &impl Hash) -> u64 {
 
 /// One run in a random order.
 ///
-/// Agents have random ranks of importance, and the most important one that can goes on; at a few places it becomes the
-/// least important. Orders in which one agent is much later than all others, which chance alone hardly finds, are as
-/// likely as any.
+/// Agents have random priorities, and the ready agent with the highest priority continues; at a few points its
+/// priority becomes the lowest. Orders in which one agent is far behind all others, which uniform choices hardly
+/// find, are as likely as any.
 pub(crate) fn one_run<W: World>(mut world: W, random: &mut fastrand::Rng) -> Result<(), String> {
     let mut order: Vec<usize> = (0..world.agents()).collect();
     random.shuffle(&mut order);
@@ -65,7 +66,7 @@ pub(crate) fn one_run<W: World>(mut world: W, random: &mut fastrand::Rng) -> Res
     if world.is_over() { Ok(()) } else { Err("deadlock, or messages left over".to_owned()) }
 }
 
-/// All runs, as far as there are not more than so many states; whether it came to the end.
+/// Explores all runs, up to this number of states. Returns whether the exploration was complete.
 pub(crate) fn all_runs<W: World>(world: &W, most: usize) -> Result<bool, String> {
     let mut seen: HashSet<u64> = HashSet::from([world.state()]);
     let mut waiting = vec![world.clone()];
@@ -91,18 +92,18 @@ pub(crate) fn all_runs<W: World>(world: &W, most: usize) -> Result<bool, String>
     Ok(true)
 }
 
-/// What a caller writes to an element of an input.
+/// The value that a caller writes to an input element.
 pub(crate) fn input(launch: u64, rank: usize, chunk: usize, half: usize) -> i64 {
     hash(&(launch, rank, chunk, half)).cast_signed()
 }
 
-/// What lies around before the first launch.
+/// Initial memory contents before the first launch.
 pub(crate) fn garbage(rank: usize, buffer: usize, chunk: usize, half: usize) -> i64 {
     hash(&("garbage", rank, buffer, chunk, half)).cast_signed()
 }
 
-/// What a caller wants to find in an element of an output: after a launch of a collective over `n` ranks with `i` chunks
-/// of input and `o` of output each. From the book, not from the crate.
+/// The expected value of an output element after a launch of a collective over `n` ranks with `i` input chunks and
+/// `o` output chunks each. Derived from the book, not from the crate.
 pub(crate) fn output(
     kind: Kind,
     (n, i, o): (usize, usize, usize),
@@ -124,14 +125,14 @@ pub(crate) fn output(
     }
 }
 
-/// What the caller of a rank is about to do.
+/// The next action of a rank's caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Caller {
-    /// To write the input and launch.
+    /// Write the input and launch.
     Launches,
-    /// To wait until the kernel of its rank has ended, and read the output.
+    /// Wait for the end of the rank's kernel, and read the output.
     Reads,
-    /// Nothing more.
+    /// None.
     Done,
 }
 
@@ -139,16 +140,16 @@ pub(crate) enum Caller {
 #[derive(Clone, Hash)]
 pub(crate) struct Memory {
     pub(crate) kind: Kind,
-    /// Ranks, and chunks of input and output.
+    /// Numbers of ranks, input chunks and output chunks.
     pub(crate) shape: (usize, usize, usize),
-    /// By rank, buffer, chunk and half.
+    /// Values by rank, buffer, chunk and half.
     pub(crate) buffers: Vec<[Vec<i64>; 3]>,
     pub(crate) callers: Vec<Caller>,
     pub(crate) launches: Vec<u64>,
 }
 
 impl Memory {
-    /// - `chunks`: of input, output and scratch, by rank.
+    /// - `chunks`: numbers of input, output and scratch chunks, by rank.
     pub(crate) fn new(kind: Kind, chunks: &[[u64; 3]]) -> Option<Memory> {
         let [i, o, _] = *chunks.first()?;
         if chunks.iter().any(|[input, output, _]| (*input, *output) != (i, o)) {
@@ -175,12 +176,12 @@ impl Memory {
         self.callers.iter().all(|caller| *caller == Caller::Done)
     }
 
-    /// Whether the kernel of a rank has begun and its caller waits for it.
+    /// Whether the kernel of a rank is running.
     pub(crate) fn runs(&self, rank: usize) -> bool {
         self.callers[rank] == Caller::Reads
     }
 
-    /// Writes the input, or reads the output; whether a kernel begins.
+    /// Writes the input or reads the output. Returns whether a kernel starts.
     pub(crate) fn call(&mut self, rank: usize) -> Result<bool, String> {
         let (launch, (_, i, o)) = (self.launches[rank], self.shape);
         if self.callers[rank] == Caller::Launches {

@@ -1,4 +1,4 @@
-//! The moves once more, by looking at every device: who lacks what, and who of its group has it.
+//! Checks the moves again, device by device: the data that each lacks, and the members of its group that have it.
 
 use super::layout::Layout;
 use super::moves::{Family, Kind, Move, moves};
@@ -6,16 +6,16 @@ use super::price::{Model, Price};
 use itertools::{Itertools, iproduct};
 use std::collections::BTreeSet;
 
-/// Coordinates of a device; of a summand of an open sum where 0 stands for the axes that are closed.
+/// Coordinates of a device, or of a summand of an open sum, where the coordinate of closed axes is 0.
 type Point = Vec<u64>;
-/// An element and one of the summands that it is made of.
+/// An element and one of its summands.
 type Piece = (Vec<u64>, Point);
 
 fn points(sizes: &[u64]) -> impl Iterator<Item = Point> + use<> {
     sizes.iter().map(|size| 0..*size).collect::<Vec<_>>().into_iter().multi_cartesian_product()
 }
 
-/// The pieces of an array, whose sums over `summed` are open at first, that a device has in a layout.
+/// The pieces of an array, initially open over `summed`, that a device holds in a layout.
 fn held(layout: &Layout, summed: &[usize], device: &Point, sizes: &[u64], mesh: &[u64]) -> BTreeSet<Piece> {
     let rank = |axes: &[usize]| axes.iter().fold(0, |rank, axis| rank * mesh[*axis] + device[*axis]);
     let in_block = |element: &Vec<u64>| {
@@ -28,7 +28,7 @@ fn held(layout: &Layout, summed: &[usize], device: &Point, sizes: &[u64], mesh: 
     elements.flat_map(|element| points(&summands).filter(own).map(move |summand| (element.clone(), summand))).collect()
 }
 
-/// What the fullest device must get for a move if nothing is added on the way.
+/// Bytes that the busiest device must receive in a move without additions along the way.
 fn received(step: &Move, from: &Layout, to: &Layout, sizes: &[u64], mesh: &[u64]) -> usize {
     let devices: Vec<Point> = points(mesh).collect();
     let holds = |layout: &Layout, device: &Point| held(layout, &from.open, device, sizes, mesh);
@@ -44,7 +44,7 @@ fn received(step: &Move, from: &Layout, to: &Layout, sizes: &[u64], mesh: &[u64]
         let all: BTreeSet<&Piece> = offers.iter().flatten().copied().collect();
         assert_eq!(all.len(), lacks.len(), "{step:?} {from:?} {to:?}: the group has it all");
         if matches!(step.kind, Kind::AllGather | Kind::ReduceScatter | Kind::AllToAll) {
-            // Every member of the group gives the same share, which nobody else has.
+            // Every member of the group sends the same share, which no other member has.
             assert!(offers.iter().all(|offer| offer.len() * offers.len() == lacks.len()), "{step:?} {from:?} {to:?}");
         }
     }
@@ -67,7 +67,7 @@ fn every_move_is_one_exchange_in_its_group_and_brings_what_it_is_priced_by() {
                     Kind::AllGather | Kind::ReduceScatter | Kind::AllToAll | Kind::Permute | Kind::Slice => {
                         assert_eq!(priced, bytes, "{step:?} {from:?} {to:?}");
                     }
-                    // Adding on the way saves: each part is reduced once and gathered.
+                    // Additions along the way save traffic: each part is reduced once and gathered.
                     Kind::AllReduce => {
                         let n: u64 = step.axes.iter().map(|axis| mesh[*axis]).product();
                         assert_eq!(bytes, u128::from(local * (n - 1)));

@@ -1,4 +1,4 @@
-//! Shortest ways between all layouts of an array: every move that there is, relaxed until nothing gets cheaper.
+//! Shortest paths between all layouts of an array: all moves are relaxed until nothing improves.
 
 use super::layout::Layout;
 use super::moves::{Family, Move, moves};
@@ -6,15 +6,15 @@ use super::price::{Model, Price};
 use std::cell::OnceCell;
 use std::collections::HashMap;
 
-/// The layouts that an array of bf16 can have, and what it costs to bring it from one into another.
+/// The layouts of a bf16 array, and the cost of moving it from one to another.
 pub struct Graph {
     pub layouts: Vec<Layout>,
     index: HashMap<Layout, usize>,
     /// The cheapest single move.
     edges: Vec<Vec<Option<Price>>>,
-    /// The moves out of each layout, with the place of where they lead.
+    /// The moves out of each layout, with the indices of their targets.
     moves: Vec<Vec<(usize, Price)>>,
-    /// The cheapest chains of moves out of each layout, once they are asked for.
+    /// The cheapest chains of moves out of each layout, computed on demand.
     distances: Vec<OnceCell<Vec<Option<Price>>>>,
 }
 
@@ -25,7 +25,7 @@ impl Graph {
         Graph::priced(sizes, mesh, of_move, family)
     }
 
-    /// The same by any price of a move between two layouts.
+    /// The same with any price of a move between two layouts.
     pub fn priced(
         sizes: &[u64],
         mesh: &[u64],
@@ -46,29 +46,29 @@ impl Graph {
         Graph { layouts, index, edges, moves, distances }
     }
 
-    /// The place of a layout in the list; `None` if it does not divide the array.
+    /// Index of a layout; `None` if it does not divide the array.
     pub fn place(&self, layout: &Layout) -> Option<usize> {
         self.index.get(layout).copied()
     }
 
-    /// From one layout to all; `None` where no chain of moves leads.
+    /// Costs from one layout to all; `None` if unreachable.
     pub fn distances(&self, from: &Layout) -> &[Option<Price>] {
         let source = self.index[from];
         self.distances[source].get_or_init(|| distances_from(source, &self.moves))
     }
 
-    /// From one layout to another.
+    /// Cost from one layout to another.
     pub fn distance(&self, from: &Layout, to: &Layout) -> Option<Price> {
         self.distances(from)[self.index[to]]
     }
 
-    /// By one move, if there is one.
+    /// Cost of a single move, if there is one.
     pub fn edge(&self, from: &Layout, to: &Layout) -> Option<Price> {
         self.edges[self.index[from]][self.index[to]]
     }
 }
 
-/// Bellman and Ford: no order of the nodes that could be wrong, no queue.
+/// Bellman-Ford, which needs neither an order of the nodes nor a queue.
 fn distances_from(source: usize, edges: &[Vec<(usize, Price)>]) -> Vec<Option<Price>> {
     let mut best = vec![None; edges.len()];
     best[source] = Some(Price::default());

@@ -1,8 +1,8 @@
-//! The least load on a unit of the machine, by trying all ways for every piece of an array.
+//! The minimum load of a unit of the machine, by trying all paths of every piece of an array.
 //!
-//! Of an array it is enough to look at one element of each block that some layout makes. The devices that are alike in
-//! the counted axes are a place; a piece has to cross as many links between places as the smallest connected set of
-//! places that has all that it is made of, and all who want it.
+//! It is sufficient to consider one element of each block of the layouts. Devices that have equal coordinates on the
+//! counted axes form a place. A piece crosses at least as many links between places as the smallest connected set of
+//! places needs that contains all of its contributions and all places that need it.
 
 use super::layout::{Layout, mesh_text};
 use super::moves::{Family, Kind, Move};
@@ -16,18 +16,18 @@ use shardc::mesh::{AxisId, AxisSet};
 use std::cell::RefCell;
 use std::collections::HashMap;
 
-/// A set of places, a bit for each.
+/// A set of places, as bits.
 type Set = u32;
 
-/// The places of a mesh, of which some axes count.
+/// The places of a mesh with respect to the counted axes.
 struct Places {
     mesh: Vec<u64>,
     counted: Vec<usize>,
-    /// For each place its neighbours.
+    /// The neighbours of each place.
     near: Vec<Set>,
-    /// The smallest connected sets that were looked for.
+    /// Cache of smallest connected sets.
     known: RefCell<HashMap<(Vec<Set>, Set), u32>>,
-    /// Whether shards that change places count by the links between them, and not once for each who gets one.
+    /// Whether shards that move between places count by distance, or once per receiver.
     by_distance: bool,
 }
 
@@ -47,7 +47,7 @@ impl Places {
         Places { mesh: mesh.to_vec(), counted: counted.to_vec(), near, known: RefCell::default(), by_distance }
     }
 
-    /// The places with a device that is like this.
+    /// The places with a device for which `is` holds.
     fn of(&self, is: impl Fn(&[u64]) -> bool) -> Set {
         let mut set = 0;
         for device in points(&self.mesh).filter(|device| is(device)) {
@@ -69,7 +69,7 @@ impl Places {
         }
     }
 
-    /// The size of the smallest connected set with one place of each of these sets, and with all of the others.
+    /// Size of the smallest connected set that contains one place of each set in `one_of`, and all of `all_of`.
     fn smallest(&self, one_of: &[Set], all_of: Set) -> u32 {
         let key = (one_of.to_vec(), all_of);
         if let Some(known) = self.known.borrow().get(&key) {
@@ -82,12 +82,12 @@ impl Places {
         least
     }
 
-    /// The links that the pieces of one element have to cross.
+    /// The number of links that the pieces of one element cross.
     ///
-    /// - `parts`: for each of the sums that are wanted, who has each of its summands, and who wants it.
+    /// - `parts`: for each required sum, the holders of each of its summands, and the places that need it.
     fn crossed(&self, kind: Kind, made_of: &[Set], wanted: Set) -> u32 {
         match kind {
-            // Who wants it gets it from whoever has it: a forest, of which those who have it are the roots.
+            // Each place gets it from any holder: a forest rooted at the holders.
             Kind::AllGather | Kind::AllToAll | Kind::Permute => {
                 let lacking = bits((0..self.near.len()).map(|place| wanted & !made_of[0] & 1 << place != 0));
                 match kind {
@@ -102,14 +102,14 @@ impl Places {
                 let apart: u32 = (0..self.near.len()).map(one_each).sum();
                 apart.min(self.smallest(made_of, wanted) - 1)
             }
-            // Until the first has the sum, and then once more into each of the others.
+            // Sends until the first place has the sum, and then one into each of the others.
             Kind::AllReduce if made_of.iter().all(|has| has & wanted == wanted) => 0,
             Kind::AllReduce => self.smallest(made_of, 0) - 1 + wanted.count_ones() - 1,
             Kind::Slice => 0,
         }
     }
 
-    /// The fewest links over which all who lack something are reached from those who have it.
+    /// Minimum number of links that connect all places that lack something to the holders.
     fn forest(&self, has: Set, lacking: Set) -> u32 {
         let reaches = |more: Set| {
             let mut reached = has;
@@ -126,7 +126,7 @@ impl Places {
         sets.filter(|set| reaches(*set)).map(Set::count_ones).min().expect("all places")
     }
 
-    /// Bytes over counted links for a move of an array of bf16.
+    /// Bytes over counted links in a move of a bf16 array.
     fn load(&self, sizes: &[u64], step: &Move, from: &Layout, to: &Layout) -> u128 {
         let mesh = &self.mesh;
         let devices: u64 = mesh.iter().product();
@@ -169,8 +169,8 @@ fn source(mesh: &[u64], sizes: [u64; 3], [a, b, c]: [&Layout; 3]) -> String {
     format!("{}\ndims {{I: {i}, J: {j}, K: {k}}}\nA: bf16{a}\nB: bf16{b}\nC{c} = A * B\n", mesh_text(mesh))
 }
 
-/// For all layouts of a product: what the least load is said to be against what it is. How often they are equal, and
-/// how often the load is more than nothing.
+/// Compares the library's minimum load with the true one for all layouts of a product. Returns the number of
+/// programs, of equal loads, and of nonzero loads.
 fn compare(
     mesh: &[u64],
     sizes: [u64; 3],
@@ -191,7 +191,7 @@ fn compare(
         Some(counted) => {
             let places = Places::new(mesh, counted, by_distance);
             let devices: u64 = mesh.iter().product();
-            // A ring of two counts as two cables in the book.
+            // In the book, a ring of two has two cables.
             let capacity = u128::from(2 * devices * counted.len() as u64) * 45_000_000_000;
             let of_move = move |sizes: &[u64], step: &Move, from: &Layout, to: &Layout| {
                 let bytes = places.load(sizes, step, from, to);
@@ -219,7 +219,7 @@ fn compare(
     (count, equal, some)
 }
 
-/// On one axis what is said is what is, for all 27 layouts.
+/// On one axis, the library's load is exact for all 27 layouts.
 #[test]
 fn the_least_load_on_one_axis() {
     for (axis, sizes) in iproduct!([2, 4, 8], [[64, 128, 256], [4096, 64, 8192], [512, 8192, 4096]]) {
@@ -230,7 +230,7 @@ fn the_least_load_on_one_axis() {
     }
 }
 
-/// On two axes it is never more; and the same if of shards that change places the distance is not counted, as it is not.
+/// On two axes it never exceeds the true load; the same if the distance of moving shards is not counted.
 #[test]
 fn the_least_load_on_two_axes() {
     let each = if sets::are_full() { 1 } else { 5 };

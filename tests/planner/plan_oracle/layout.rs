@@ -1,11 +1,11 @@
-//! How an array is spread: plain lists of axes, and all of them that there are.
+//! Layouts as plain lists of axes, and their enumeration.
 
 use itertools::Itertools;
 
-/// The names of the axes, which are numbers here.
+/// Names of the axes, which are numbers here.
 const AXES: [&str; 4] = ["X", "Y", "Z", "T"];
 
-/// The axes on each dim, major first, and those of the open sum in the order of the mesh.
+/// The axes on each dim, major first, and those of the open sum in mesh order.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Layout {
     pub dims: Vec<Vec<usize>>,
@@ -13,7 +13,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Every way to put so many axes on the dims, in all orders, in the open sum, or nowhere.
+    /// All ways to put each axis on a dim (in any order), in the open sum, or nowhere.
     pub fn all(rank: usize, axes: usize) -> Vec<Layout> {
         let mut layouts = vec![Layout { dims: vec![Vec::new(); rank], open: Vec::new() }];
         for axis in 0..axes {
@@ -35,39 +35,39 @@ impl Layout {
         layouts
     }
 
-    /// Those without an open sum.
+    /// The layouts without an open sum.
     pub fn closed(rank: usize, axes: usize) -> Vec<Layout> {
         Layout::all(rank, axes).into_iter().filter(|layout| layout.open.is_empty()).collect()
     }
 
-    /// The same where each axis is a list of parts, major first.
+    /// The same layout with each axis replaced by its parts, major first.
     pub fn in_parts(&self, parts: &[Vec<usize>]) -> Layout {
         let list = |axes: &Vec<usize>| axes.iter().flat_map(|axis| parts[*axis].clone()).collect();
         Layout { dims: self.dims.iter().map(list).collect(), open: list(&self.open) }
     }
 
-    /// Into how many pieces each dim is cut.
+    /// Number of pieces of each dim.
     pub fn pieces(&self, mesh: &[u64]) -> Vec<u64> {
         self.dims.iter().map(|axes| axes.iter().map(|axis| mesh[*axis]).product()).collect()
     }
 
-    /// Whether all pieces of a dim are equally long.
+    /// Whether all pieces of a dim have equal length.
     pub fn divides(&self, sizes: &[u64], mesh: &[u64]) -> bool {
         self.pieces(mesh).iter().zip(sizes).all(|(pieces, size)| size.is_multiple_of(*pieces))
     }
 
-    /// The elements that one device holds.
+    /// Number of elements on a device.
     pub fn elements(&self, sizes: &[u64], mesh: &[u64]) -> u64 {
         self.pieces(mesh).iter().zip(sizes).map(|(pieces, size)| size / pieces).product()
     }
 
-    /// Whether the axes are met in the order of the mesh; of layouts that are alike but for the names one is.
+    /// Whether the axes first occur in mesh order. This selects one of the layouts that differ only in axis names.
     pub fn is_first_of_its_kind(&self) -> bool {
         let met = self.dims.iter().flatten().chain(&self.open);
         met.enumerate().all(|(at, axis)| at == *axis)
     }
 
-    /// As it is written with dims of these names: `[I_XY, J]{U_Z}`.
+    /// The layout as text, with these dim names: `[I_XY, J]{U_Z}`.
     pub fn text(&self, names: &[&str]) -> String {
         let list = |axes: &[usize]| axes.iter().map(|axis| AXES[*axis]).join("");
         let dim = |(axes, name): (&Vec<usize>, &&str)| match axes.is_empty() {
@@ -79,7 +79,7 @@ impl Layout {
     }
 }
 
-/// The mesh with each axis cut into parts of a prime size, and the parts of each.
+/// The mesh with each axis split into parts of prime size, and the parts of each axis.
 pub fn primes(mesh: &[u64]) -> (Vec<u64>, Vec<Vec<usize>>) {
     let mut sizes = Vec::new();
     let mut parts = Vec::new();
@@ -95,7 +95,7 @@ pub fn primes(mesh: &[u64]) -> (Vec<u64>, Vec<Vec<usize>>) {
     (sizes, parts)
 }
 
-/// As a `mesh` statement has them: rings, of which the book speaks.
+/// The mesh as a `mesh` statement, with rings, as in the book.
 pub fn mesh_text(mesh: &[u64]) -> String {
     let axes = mesh.iter().zip(AXES).map(|(size, name)| format!("{name}: {size} ring"));
     format!("mesh {{{}}} on tpu_v5e", axes.into_iter().join(", "))

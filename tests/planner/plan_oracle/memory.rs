@@ -1,4 +1,4 @@
-//! `limit memory`: every plan of a product on one axis, each with the most that a device holds at once.
+//! `limit memory`: every plan of a product on one axis, with its peak memory.
 
 use super::layout::{Layout, mesh_text};
 use super::moves::{Family, moves};
@@ -9,13 +9,13 @@ use shardc::sim::usage::Working;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
-/// An array of bf16 that goes from one layout to the next, each by the cheapest move.
+/// A chain of layouts of a bf16 array, each reached by the cheapest move.
 struct Path {
     layouts: Vec<Layout>,
     price: Price,
 }
 
-/// All ways from a layout that come to none twice.
+/// All paths from a layout that visit no layout twice.
 fn paths(from: &Layout, sizes: &[u64], mesh: &[u64], model: Model) -> Vec<Path> {
     let all: Vec<Layout> =
         Layout::all(2, mesh.len()).into_iter().filter(|layout| layout.divides(sizes, mesh)).collect();
@@ -37,14 +37,14 @@ fn paths(from: &Layout, sizes: &[u64], mesh: &[u64], model: Model) -> Vec<Path> 
     found
 }
 
-/// What moves take of memory by the methods that the compiler has for them, each asked for once.
+/// Memory of moves with the compiler's methods, each computed once.
 struct Memory<'a> {
     planner: &'a Planner<'a>,
     known: RefCell<BTreeMap<(String, String), Working>>,
 }
 
 impl Memory<'_> {
-    /// A move of an array of these sizes between two layouts.
+    /// Working memory of a move of an array with these sizes between two layouts.
     fn working(&self, [from, to]: [&Layout; 2], sizes: [u64; 2], mesh: &[u64]) -> Working {
         let dims = format!("{}\ndims {{I: {}, J: {}}}", mesh_text(mesh), sizes[0], sizes[1]);
         let [from, to] = [from, to].map(|layout| layout.text(&["I", "J"]));
@@ -58,14 +58,14 @@ impl Memory<'_> {
     }
 }
 
-/// The most that a device holds: first `A` moves, then `B`, then they are multiplied, then `C` moves. `A` and `B` as they
-/// came stay to the end; every other array is there until the step that takes it has read it.
+/// Peak memory: `A` moves, then `B`, then they are multiplied, then `C` moves. The inputs `A` and `B` stay to the
+/// end; every other array is freed after the step that reads it.
 fn peak(arrays: [(&Path, [u64; 2]); 3], mesh: &[u64], memory: &Memory<'_>) -> u64 {
     let bytes = |layout: &Layout, sizes: [u64; 2]| 2 * layout.elements(&sizes, mesh);
     let first = arrays.map(|(path, sizes)| bytes(&path.layouts[0], sizes));
     let given = first[0] + first[1];
     let (mut most, mut beside) = (given, 0);
-    // What an array lies in beside the inputs once it has moved.
+    // The memory of a moved array, in addition to the inputs.
     let mut moved = |(path, sizes): (&Path, [u64; 2]), own: u64, beside: u64| {
         let mut own = own;
         for (from, to) in path.layouts.iter().tuple_windows() {
@@ -85,7 +85,7 @@ fn peak(arrays: [(&Path, [u64; 2]); 3], mesh: &[u64], memory: &Memory<'_>) -> u6
     most.max(given + beside + first[2])
 }
 
-/// Each plan's price and the most that it holds, from inputs to where the result is asked for.
+/// The cost and peak memory of each plan, from the inputs to the requested result.
 fn plans(layouts: [&Layout; 3], sizes: [u64; 3], mesh: &[u64], model: Model, memory: &Memory<'_>) -> Vec<(Price, u64)> {
     let [i, j, k] = sizes;
     let dims = [[i, j], [j, k], [i, k]];
@@ -111,7 +111,7 @@ fn plans(layouts: [&Layout; 3], sizes: [u64; 3], mesh: &[u64], model: Model, mem
     found
 }
 
-/// For each amount of memory that some plan needs: the plan is the cheapest of those that need no more.
+/// For each peak memory of some plan as the limit: the compiler's plan is the cheapest one within the limit.
 #[test]
 fn limits_on_memory() {
     let (mut count, mut fits, mut best, mut proven) = (0, 0, 0, 0);
@@ -135,8 +135,8 @@ fn limits_on_memory() {
                     all.iter().filter(|(_, peak)| *peak <= limit).map(|(price, _)| *price).min().expect("a plan");
                 let plan = planner.plan(&text(limit));
                 let (price, held) = (planner.price(&plan), plan.totals().peak().0);
-                // What a move takes beside its operand is learned from plans that take too much, so that now and then a
-                // plan that takes less is not found.
+                // The working memory of moves is learned from plans that exceed the limit, so a plan with less memory
+                // is occasionally missed.
                 assert!(held > limit || price.0 >= least.0, "{}{plan}", text(limit));
                 assert!(!plan.is_optimal() || price.0 == least.0, "{}{plan}", text(limit));
                 fits += usize::from(held <= limit);

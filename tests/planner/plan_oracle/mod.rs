@@ -1,10 +1,10 @@
-//! The planner against brute force.
+//! Compares the planner with brute force.
 //!
-//! The oracle has its own layouts, moves, prices and shortest ways, written from the book and the rules alone; of the
-//! compiler it calls the checker and the planner. The planner's optimum must be that of the oracle to the last tick and
-//! byte, in time by the book on whole axes and in received bytes on axes in parts.
+//! The oracle has its own layouts, moves, costs and shortest paths, written from the book and the language rules
+//! only. It uses only the checker and the planner of the compiler. The planner's optimum must equal that of the
+//! oracle exactly: in time under the book's formulas on whole axes, and in received bytes on split axes.
 //!
-//! `SHARDC_TESTS=full` leaves nothing out: all names of axes where layouts are alike but for them, and every program
+//! `SHARDC_TESTS=full` tests everything: all axis names for layouts that differ only in them, and every program
 //! instead of every seventeenth.
 #![allow(missing_docs, unreachable_pub)]
 

@@ -3,7 +3,7 @@
 use super::layout::Layout;
 use std::collections::BTreeSet;
 
-/// What one collective does, over all its axes at once.
+/// The kind of a collective, over all its axes at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     AllGather,
@@ -14,14 +14,14 @@ pub enum Kind {
     Slice,
 }
 
-/// A collective and the axes along which devices take part in it.
+/// A collective and its axes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Move {
     pub kind: Kind,
     pub axes: Vec<usize>,
 }
 
-/// What happens to one dim: it keeps a prefix of its axes, loses those behind it and gets others.
+/// The change of one dim: it keeps a prefix of its axes, loses the rest, and gets others.
 struct Change<'a> {
     lost: &'a [usize],
     gained: &'a [usize],
@@ -34,16 +34,16 @@ impl Change<'_> {
     }
 }
 
-/// Which moves there are.
+/// The set of moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
-    /// Those that can be written: in an exchange, axes go from one dim to one other.
+    /// Moves that can be written: an exchange moves axes from one dim to one other.
     Written,
-    /// All that are one exchange among the devices of a group, each sending each the same share.
+    /// All moves that are a single exchange within a group, in which each device sends equal shares to all others.
     All,
 }
 
-/// The moves that lead from one layout to another in one step; a gather of no axes is none.
+/// The moves from one layout to another in one step. A gather of no axes does not count.
 pub fn moves(from: &Layout, to: &Layout, mesh: &[u64], family: Family) -> Vec<Move> {
     if to.open.iter().any(|axis| !from.open.contains(axis)) {
         return Vec::new();
@@ -79,7 +79,7 @@ pub fn moves(from: &Layout, to: &Layout, mesh: &[u64], family: Family) -> Vec<Mo
     found
 }
 
-/// The dim that an axis cuts, and how many pieces lie between two neighbours along it.
+/// The dim that an axis shards, and the number of pieces between neighbours along the axis.
 fn stride(layout: &Layout, axis: usize, mesh: &[u64]) -> Option<(usize, u64)> {
     layout.dims.iter().enumerate().find_map(|(dim, axes)| {
         let place = axes.iter().position(|known| *known == axis)?;

@@ -1,4 +1,4 @@
-//! What the planner says of a program, in the units of the oracle.
+//! Results of the planner, in the units of the oracle.
 
 use super::price::{Model, Price, TICKS};
 use shardc::compiler::{self, Options};
@@ -39,13 +39,13 @@ impl Machine {
 }
 
 impl Planner<'_> {
-    /// The plan of a program that is right.
+    /// The plan of a correct program.
     pub fn plan(&self, source: &str) -> Plan {
         let plan = plan::plan(&checked(source), self.costs.as_ref());
         plan.unwrap_or_else(|error| panic!("{error}\n{source}"))
     }
 
-    /// What the one step of a program that moves an array takes of memory.
+    /// Working memory of the single step of a program that moves an array.
     pub fn working(&self, source: &str) -> Working {
         let options = Options { costs: CostModel::Book, ..Options::default() };
         let plan = compiler::plan(&checked(source), self.topology, &options).expect("a plan");
@@ -54,7 +54,7 @@ impl Planner<'_> {
         plan.step(step).usage.working.each[0]
     }
 
-    /// What a plan costs.
+    /// The cost of a plan.
     pub fn price(&self, plan: &Plan) -> Price {
         let totals = plan.totals();
         let received = u128::from(totals.received().0);
@@ -64,12 +64,12 @@ impl Planner<'_> {
         }
     }
 
-    /// Holds the plan of a program against the least cost that there is, and against what it says of itself.
+    /// Compares the plan of a program with the minimum cost, and with its own claims.
     pub fn agrees(&self, source: &str, least: Price) {
         let plan = self.plan(source);
         assert_eq!(self.price(&plan), least, "\n{source}\n{plan}");
         assert!(plan.is_optimal(), "\n{source}\n{plan}");
-        // The bound is on the time, which is not what bytes are saved for.
+        // The bound is on time, which is not the objective when bytes are minimised.
         let time = plan.totals().time();
         match self.model {
             Model::Book => {
@@ -81,7 +81,7 @@ impl Planner<'_> {
         }
     }
 
-    /// How long a unit of the machine is busy with a program in every plan, in ticks of the oracle.
+    /// Minimum busy time of a unit of the machine over all plans of a program, in ticks of the oracle.
     pub fn least_load(&self, source: &str, unit: Unit) -> u128 {
         let machine = CostModel::Book.machine(self.topology);
         let least =
@@ -89,7 +89,7 @@ impl Planner<'_> {
         self.ticks(least.expect("few layouts").time)
     }
 
-    /// In ticks of the oracle; nothing is lost on the way.
+    /// Converts a time to ticks of the oracle, without loss.
     fn ticks(&self, time: Time) -> u128 {
         let own = self.topology.scale.picoseconds(1).ticks() * 1_000_000_000_000;
         assert_eq!(time.ticks() * TICKS % own, 0, "both tell the same times");

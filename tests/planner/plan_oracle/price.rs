@@ -1,18 +1,18 @@
-//! What a move and a product cost, in the two models, as whole numbers.
+//! Costs of moves and products in both cost models, as integers.
 
 use super::moves::{Kind, Move};
 use std::ops::Add;
 
-/// Ticks of a second: so many that a byte over up to three axes and an operation take a whole number of them.
+/// Ticks per second, such that a byte over up to three axes, and an operation, take an integer number of ticks.
 pub const TICKS: u128 = 197 * 27 * 1_000_000_000_000;
-/// Bytes a second of one axis, both directions together.
+/// Bytes per second of one axis, both directions together.
 const W: u128 = 90_000_000_000;
-/// Operations a second in bf16.
+/// Operations per second in bf16.
 const FLOPS: u128 = 197_000_000_000_000;
-/// The least time of a hop.
+/// Minimum time of a hop.
 const HOP: u128 = TICKS / 1_000_000;
 
-/// What is compared first, and what breaks ties.
+/// The objective, and its tie breaker.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Price(pub u128, pub u128);
 
@@ -23,7 +23,7 @@ impl Add for Price {
     }
 }
 
-/// Which cost model.
+/// The cost model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Model {
     /// Time in ticks, then received bytes.
@@ -33,7 +33,7 @@ pub enum Model {
 }
 
 impl Model {
-    /// Of a move of an array of which a device has `local` bytes before it.
+    /// Cost of a move of an array with `local` bytes per device before it.
     pub fn of_move(self, step: &Move, local: u64, mesh: &[u64]) -> Price {
         let (time, bytes) = (time(step, local, mesh), received(step, local, mesh));
         match self {
@@ -42,7 +42,7 @@ impl Model {
         }
     }
 
-    /// Of a local product with so many operations.
+    /// Cost of a local product with this number of operations.
     pub fn of_product(self, flops: u64) -> Price {
         let flops = u128::from(flops);
         match self {
@@ -56,7 +56,7 @@ fn group(step: &Move, mesh: &[u64]) -> u128 {
     step.axes.iter().map(|axis| u128::from(mesh[*axis])).product()
 }
 
-/// The book's closed form on rings, the greater of hops and bytes.
+/// The book's closed form on rings: the maximum of latency and bandwidth terms.
 fn time(step: &Move, local: u64, mesh: &[u64]) -> u128 {
     let sizes = || step.axes.iter().map(|axis| u128::from(mesh[*axis]));
     let (local, axes) = (u128::from(local), step.axes.len() as u128);

@@ -1,4 +1,4 @@
-//! `A[I, J] * B[J, K] -> C[I, K]` in every layout of the three.
+//! `A[I, J] * B[J, K] -> C[I, K]` in every layout of the three arrays.
 
 use super::MODELS;
 use super::layout::{Layout, mesh_text, primes};
@@ -20,12 +20,12 @@ fn source(mesh: &[u64], sizes: [u64; 3], [a, b, c]: [&Layout; 3]) -> String {
     format!("{head}\n{dims}\nA: bf16{a}\nB: bf16{b}\nC{c} = A * B\n")
 }
 
-/// The number of programs, of which the plan of every `each`th is looked at.
+/// Compares the plan of every `each`-th program. Returns the number of programs.
 fn compare(mesh: &[u64], sizes: [u64; 3], model: Model, each: usize) -> usize {
     let machine = Machine::new(&mesh_text(mesh));
     let planner = machine.planner(model);
     let (parts, of) = match model {
-        // By the formulas of the book a part would have links of its own.
+        // In the book's formulas, a part of an axis would have its own links.
         Model::Book => (mesh.to_vec(), (0..mesh.len()).map(|axis| vec![axis]).collect()),
         Model::Bytes => primes(mesh),
     };
@@ -57,7 +57,7 @@ fn the_27_layouts_on_one_axis() {
     }
 }
 
-/// Where an axis does not divide a dim, it cannot be laid on it.
+/// An axis that does not divide a dim cannot shard it.
 #[test]
 fn sizes_that_do_not_divide() {
     let mut count = 0;
@@ -77,7 +77,7 @@ fn the_1331_layouts_on_two_axes() {
     }
 }
 
-/// `D = A * B * C` is the product of a product; all 81 layouts of the four on one axis, and some on two.
+/// `D = A * B * C` is a product of a product: all 81 layouts of the four arrays on one axis, and some on two.
 #[test]
 fn products_of_three() {
     let sizes: [u64; 4] = [64, 1024, 256, 512];

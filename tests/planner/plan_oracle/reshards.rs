@@ -1,4 +1,4 @@
-//! `C[..] = A` between all layouts of a matrix on three axes, open sums included.
+//! `C[..] = A` between all layouts of a matrix on three axes, including open sums.
 
 use super::MODELS;
 use super::distance::Graph;
@@ -40,7 +40,7 @@ fn all_92_layouts() {
     }
 }
 
-/// Of many axes all orders are looked at, too: a sum over four that is scattered, and four that change the dim.
+/// With four axes, all orders are searched, too: a scattered sum over four axes, and four axes that change the dim.
 #[test]
 fn four_axes_in_any_order() {
     let (mesh, sizes) = ([2; 4], [1 << 12, 1 << 12]);
@@ -60,7 +60,7 @@ fn four_axes_in_any_order() {
     }
 }
 
-/// Only sums that are open can be asked for.
+/// Only sums that are already open can be requested.
 #[test]
 fn no_way_means_that_a_sum_would_be_opened() {
     let graph = Graph::new(&[16, 16], &MESH, MODELS[0], Family::Written);
@@ -73,9 +73,9 @@ fn no_way_means_that_a_sum_would_be_opened() {
     }
 }
 
-/// Of arrays of three dims, too, no move is cheaper than the chain that is found; and an exchange between several pairs
-/// of dims at once, `[I_X, J_Y, K] -> [I, J, K_XY]`, which no statement can write, would save on 5 % of the
-/// ways, and at most half of the time and a quarter of the bytes.
+/// For arrays of three dims, no move is cheaper than the chain found. An exchange between several pairs of dims at
+/// once, `[I_X, J_Y, K] -> [I, J, K_XY]`, which no statement can express, would improve 5 % of the paths, by at most
+/// half of the time and a quarter of the bytes.
 #[test]
 fn three_dims() {
     let (mesh, sizes) = ([2, 2], [64, 128, 256]);

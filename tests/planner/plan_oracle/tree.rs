@@ -1,4 +1,4 @@
-//! Trees of products: the least cost of every layout of every array, from the leaves to the root.
+//! Trees of products: the minimum cost of every layout of every array, from the leaves to the root.
 
 use super::distance::Graph;
 use super::layout::Layout;
@@ -8,25 +8,25 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-/// The indices by their numbers, and what everything is priced by.
+/// The sizes of the indices, and the prices of all operations.
 pub struct World {
     sizes: Vec<u64>,
     mesh: Vec<u64>,
     family: Family,
-    /// Of a move of an array of these sizes.
+    /// Cost of a move of an array with these sizes.
     of_move: Box<OfMove>,
-    /// Of a local product with so many operations.
+    /// Cost of a local product with this number of operations.
     of_product: Box<dyn Fn(u64) -> Price>,
-    /// One for each list of indices that an array has.
+    /// One graph for each list of indices of an array.
     graphs: RefCell<HashMap<Vec<usize>, Rc<Graph>>>,
 }
 
-/// Sizes, a move, and the layouts before and after it.
+/// Takes sizes, a move, and the layouts before and after it.
 type OfMove = dyn Fn(&[u64], &Move, &Layout, &Layout) -> Price;
 
-/// An array, and the least that it costs to have it in each of its layouts.
+/// An array, and the minimum cost of each of its layouts.
 pub struct Made {
-    /// Which indices it has.
+    /// The array's indices.
     dims: Vec<usize>,
     graph: Rc<Graph>,
     prices: Vec<Option<Price>>,
@@ -41,7 +41,7 @@ impl World {
         World::priced(sizes, mesh, Box::new(of_move), Box::new(move |flops| model.of_product(flops)), family)
     }
 
-    /// The same by any prices.
+    /// The same with any prices.
     pub fn priced(
         sizes: &[u64],
         mesh: &[u64],
@@ -63,15 +63,15 @@ impl World {
         self.graphs.borrow_mut().entry(dims.to_vec()).or_insert_with(make).clone()
     }
 
-    /// An array that is there in one layout.
+    /// An array that is available in one layout.
     pub fn input(&self, dims: &[usize], layout: &Layout) -> Made {
         let graph = self.graph(dims);
         let prices = graph.distances(layout).to_vec();
         Made { dims: dims.to_vec(), graph, prices }
     }
 
-    /// The product of two arrays, with these indices left: an axis splits an index, in every order with the others on
-    /// it, passes through in the open sum of one of the two, or its devices all do the same.
+    /// The product of two arrays with these remaining indices. An axis splits an index (in any order with the others
+    /// on it), stays in the open sum of one operand, or is idle.
     pub fn product(&self, left: &Made, right: &Made, dims: &[usize]) -> Made {
         let graph = self.graph(dims);
         let mut fresh: Vec<Option<Price>> = vec![None; graph.layouts.len()];
@@ -91,7 +91,7 @@ impl World {
             open.sort_unstable();
             let Some(place) = graph.place(&Layout { dims: on(dims), open }) else { continue };
             let flops = (self.of_product)(2 * way.elements(&sizes, &self.mesh));
-            // Each open axis comes from one of the two.
+            // Each open axis comes from one of the two operands.
             for mask in 0..1usize << way.open.len() {
                 let part = |bit: usize| {
                     let axes = way.open.iter().enumerate().filter(|(at, _)| (mask >> at & 1) == bit);
@@ -116,7 +116,7 @@ impl World {
 }
 
 impl Made {
-    /// The least cost of having it so; `None` if nothing leads there.
+    /// The minimum cost of a layout; `None` if it is unreachable.
     pub fn price(&self, layout: &Layout) -> Option<Price> {
         self.prices[self.graph.place(layout)?]
     }

@@ -1,14 +1,25 @@
 "use strict";
-// What all sections use. Text from a program only ever becomes text: nothing is parsed as markup.
+// Helpers of all sections. Text from a program only ever becomes text, never markup.
 
 const data = JSON.parse(document.getElementById("data").textContent);
 
-// Neighbours differ in brightness as well, for the colour-blind.
-const COLORS = ["#a6cee3", "#1f78b4", "#fdd49e", "#6a51a3", "#c7e9c0", "#b15928", "#dadaeb", "#238b45"];
-const INK = ["#000", "#fff", "#000", "#fff", "#000", "#fff", "#000", "#fff"];
+// Colours. The ramp for blocks and the tints for kinds of steps come with the data.
+const channels = (color) => [1, 3, 5].map((at) => parseInt(color.slice(at, at + 2), 16));
+const blockColor = (number, count) => {
+  const { ramp } = data.palette;
+  const along = count < 2 ? (ramp.length - 1) / 2 : (number / (count - 1)) * (ramp.length - 1);
+  const part = Math.min(Math.floor(along), ramp.length - 2);
+  const [from, to] = [channels(ramp[part]), channels(ramp[part + 1])];
+  return "#" + from.map((value, at) => Math.round(value + (along - part) * (to[at] - value)).toString(16).padStart(2, "0")).join("");
+};
+// Black or white, whichever has the higher contrast: both have the same at the relative luminance 0.179 of WCAG 2.
+const inkOn = (color) => {
+  const linear = channels(color).map((value) => (value <= 10 ? value / 255 / 12.92 : ((value / 255 + 0.055) / 1.055) ** 2.4));
+  return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2] > 0.179 ? "#000" : "#fff";
+};
 const SVG = "http://www.w3.org/2000/svg";
 
-// What cannot be seen or reorders the text around it is drawn as another character, one for one: columns stay.
+// Control and bidirectional characters are replaced one for one, so that columns stay.
 const STEERING = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u206f]/g;
 const standIn = (char) => (char < " " ? String.fromCharCode(0x2400 + char.charCodeAt(0)) : char === "\u007f" ? "\u2421" : "\ufffd");
 const visible = (value) => (typeof value === "string" ? value.replace(STEERING, standIn) : value);
@@ -28,7 +39,7 @@ const picture = (label, width, height, ...children) =>
 const scroll = (label, ...children) => el("div", { class: "scroll", tabindex: 0, role: "group", "aria-label": label }, ...children);
 const button = (label, words, click) => el("button", { type: "button", "aria-label": label, title: label, click }, words);
 
-// What is folded is drawn when it is unfolded.
+// Draws folded content when it is first unfolded.
 const fold = (summary, make, open) => {
   const details = el("details", {}, el("summary", {}, summary));
   let made = false;
@@ -56,6 +67,13 @@ const table = (heads, rows) =>
   el("table", {}, el("thead", {}, el("tr", {}, heads.map((head) => el("th", { scope: "col" }, head)))),
     el("tbody", {}, rows.map((row) => el("tr", {}, row.map((cell) => el("td", {}, cell))))));
 
+// Steps are numbered in the order in which they begin, so that pictures need not rely on colours alone.
+const stepNumbers = () => {
+  const bars = data.timeline.lanes.flatMap((lane) => lane.bars).sort((a, b) => a[1] - b[1]);
+  return new Map([...new Set(bars.map(([step]) => step))].map((step, place) => [step, `${place + 1}`]));
+};
+const swatch = (color) => el("span", { class: "swatch", style: `background:${color}` });
+
 const clip = (text, length) => (text.length > length ? text.slice(0, length - 1) + "\u2026" : text);
 const range = (count) => Array.from({ length: count }, (_, place) => place);
 const product = (counts) => counts.reduce((all, count) => all * count, 1);
@@ -75,7 +93,7 @@ const seconds = (ns) => {
   return `${(ns / unit).toFixed(Math.abs(ns) / unit >= 99.995 ? 1 : 2)} ${name}`;
 };
 
-// The devices of one plane of the mesh: the last axis to the right, the one before down, the others chosen.
+// The devices of one plane of the mesh: the last axis across, the one before down, the others selected.
 const planes = (axes, pick) => {
   const sizes = axes.map((axis) => axis.size);
   const flat = sizes.length < 2;

@@ -1,4 +1,4 @@
-// The machine, its links coloured by how long they are busy.
+// The mesh, with links coloured by utilisation.
 
 const STEPS = [[0, "idle"], [250, "up to 25 %"], [500, "up to 50 %"], [750, "up to 75 %"], [1001, "more"]];
 const level = (load) => (load === null ? 0 : STEPS.findIndex(([most]) => load <= most || most === 1001));
@@ -54,11 +54,11 @@ const meshPicture = () => {
       marks.push(draw("g", {}, draw("title", {}, placeOf(device, axes)), draw("circle", { class: "device", cx: x(column), cy: y(row), r }),
         draw("text", { x: x(column), y: y(row) + 4, "text-anchor": "middle", style: "font-size:10px" }, at.length > 2 ? `${device}` : at.join(","))));
     }
-    holder.replaceChildren(scroll("links", picture("devices and their links, darker and thicker where they are busy for longer", 60 + plane.columns * gap, 44 + plane.rows * gap, marks)));
+    holder.replaceChildren(scroll("links", picture("devices and links; the busier a link, the darker and thicker", 60 + plane.columns * gap, 44 + plane.rows * gap, marks)));
   };
   show();
   return [plane.controls, holder,
-    axes.length > 2 && el("p", { class: "soft" }, `of each device the links within the plane are drawn; those along ${axes.slice(0, -2).map((axis) => axis.name).join(", ")} stand in the table`)].filter(Boolean);
+    axes.length > 2 && el("p", { class: "soft" }, `Links within the plane are drawn; those along ${axes.slice(0, -2).map((axis) => axis.name).join(", ")} are in the table.`)].filter(Boolean);
 };
 
 const showLinks = () => {
@@ -70,9 +70,9 @@ const showLinks = () => {
   };
   section("links", "Links",
     el("p", {}, `${devices} devices; ${data.mesh.wired.map((axis) => `${axis.name} is a ${axis.wiring} of ${axis.size}, ${axis.rate} each way`).join("; ")}.`),
-    loads.length > 0 && scroll("loads of links", table(["direction", "busiest link", "busy for", "of the time", "passes it", "on average"],
+    loads.length > 0 && scroll("loads of links", table(["direction", "busiest link", "busy", "utilisation", "bytes", "mean utilisation"],
       loads.map((load) => [`${data.mesh.wired[load.axis].name} ${load.side}`, load.link, load.most, `${(Math.max(...load.busy.map((busy) => busy || 0)) / 10).toFixed(1)} %`, load.bytes, mean(load)]))),
-    loads.length > 0 && el("ul", { class: "legend", "aria-label": "how long a link is busy" }, STEPS.map(([, words], at) => el("li", {}, el("span", { class: "swatch", style: `background:var(--load${at})` }), words))),
+    loads.length > 0 && el("ul", { class: "legend", "aria-label": "utilisation of links" }, STEPS.map(([, words], at) => el("li", {}, swatch(`var(--load${at})`), words))),
     loads.length > 0 && (devices <= 256 ? meshPicture() : fold("the links of each device", meshPicture, false)),
-    loads.length === 0 && el("p", { class: "soft" }, "there are no links"));
+    loads.length === 0 && el("p", { class: "soft" }, "no links"));
 };

@@ -1,22 +1,31 @@
-// The page: one section after the other, and the choice of light or dark.
+// The page: one section after the other, and the theme.
 
+const root = document.documentElement;
 const dark = window.matchMedia("(prefers-color-scheme: dark)");
-const theme = (name) => document.documentElement.setAttribute("data-theme", name);
+const toggle = document.getElementById("theme");
+const theme = (name) => {
+  root.setAttribute("data-theme", name);
+  toggle.setAttribute("aria-pressed", name === "dark");
+};
 theme(dark.matches ? "dark" : "light");
 dark.addEventListener("change", () => theme(dark.matches ? "dark" : "light"));
-document.getElementById("theme").addEventListener("click", () => theme(document.documentElement.dataset.theme === "dark" ? "light" : "dark"));
+toggle.addEventListener("click", () => theme(root.dataset.theme === "dark" ? "light" : "dark"));
 
-if (data.summary) {
-  section("summary", "Summary", el("ul", { class: "summary" }, data.summary.map((line) => el("li", {}, line))));
-}
-showProgram();
-if (data.summary) {
-  showLayouts();
+// Print in light colours: style sheets do so by themselves, and the canvas is repainted.
+let screen = root.dataset.theme;
+window.addEventListener("beforeprint", () => { screen = root.dataset.theme; theme("light"); });
+window.addEventListener("afterprint", () => theme(screen));
+
+if (data.figures) {
+  showSummary();
+  showTimeline();
+  showProgram();
   showPlan();
   showPlayer();
-  showTimeline();
+  showLayouts();
   showLinks();
   showSchedule();
 } else {
-  document.getElementById("main").append(el("p", {}, "The program is wrong, so there is nothing more to show."));
+  showProgram();
+  document.getElementById("main").append(el("p", {}, "The program has errors, so it has no plan."));
 }

@@ -1,41 +1,45 @@
-// The steps of the plan, each with what it was chosen over, and the graph of steps and of operations.
+// The steps of the plan with their alternatives, and the graphs of steps and of operations.
 
 const ways = (title, list) =>
   list.length > 0 && [el("h3", {}, title),
-    table(["", "time", "of the chosen", ""], list.map((way, place) => [place === 0 ? "chosen" : "instead", way.time, `${way.ratio.toFixed(2)}x`, way.what]))];
+    table(["", "time", "relative", "method"], list.map((way, place) => [place === 0 ? "chosen" : "instead", way.time, `${way.ratio.toFixed(2)}x`, way.what]))];
 
 const showPlan = () => {
+  const numbers = stepNumbers();
   const step = (step) => {
     const details = el("details", { class: "step" },
-      el("summary", {}, el("span", { class: "what" }, step.name), el("span", { class: "how" }, step.layouts),
-        el("span", { class: "fig", title: "what the fullest device receives" }, step.received),
-        el("span", { class: "fig", title: "its time by itself" }, step.time),
-        el("span", { class: "bar", title: `${(100 * step.part).toFixed(0)} % of the sum of all steps` }, el("i", { style: `width:${100 * step.part}%` }))),
+      el("summary", {}, el("span", { class: "number" }, numbers.has(step.id) && [swatch(data.timeline.colors[step.id]), numbers.get(step.id)]),
+        el("span", { class: "what" }, step.name), el("span", { class: "how" }, step.layouts),
+        el("span", { class: "fig", title: "received by the device that receives most" }, step.received),
+        el("span", { class: "fig", title: "time of the step alone" }, step.time),
+        el("span", { class: "bar", title: `${(100 * step.part).toFixed(0)} % of the sum over all steps` }, el("i", { style: `width:${100 * step.part}%` }))),
       el("div", { class: "more" },
-        el("p", {}, `line ${step.line}; limited by ${step.limit}; no schedule of it takes less than ${step.bound}`),
-        step.reason && el("p", {}, `the bound: ${step.reason}`),
-        step.method && el("p", {}, `done by ${step.method}`),
+        el("p", {}, `Line ${step.line}; limited by ${step.limit}; lower bound ${step.bound}.`),
+        step.reason && el("p", {}, `Lower bound: ${step.reason}.`),
+        step.method && el("p", {}, `Method: ${step.method}.`),
         step.case && el("p", {}, step.case),
         step.pinned && el("p", {}, step.pinned),
-        ways("Ways to do it", step.ways), ways("Methods", step.methods)));
+        ways("Alternatives", step.ways), ways("Methods", step.methods)));
     return details;
   };
   const all = (open) => document.querySelectorAll("#plan details.step").forEach((details) => { details.open = open; });
   section("plan", "Plan",
     data.totals.map((line) => el("p", {}, line)),
     el("div", { class: "controls" }, button("unfold all steps", "unfold all", () => all(true)), button("fold all steps", "fold all", () => all(false))),
+    data.steps.length > 0 && el("div", { class: "heads", "aria-hidden": "true" }, el("span", { class: "number" }), el("span", { class: "what" }, "step"), el("span", { class: "how" }, "layouts"),
+      ["received", "time", "share"].map((head) => el("span", { class: "fig" }, head))),
     data.steps.map(step),
-    data.steps.length === 0 && el("p", { class: "soft" }, "nothing is to be done"));
+    data.steps.length === 0 && el("p", { class: "soft" }, "no steps"));
 };
 
-// Layers by the longest way from an input; in each layer nodes stand near those that they take from.
+// Layered drawing: a node's layer is its longest path from an input, and nodes are placed near their operands.
 const graphPicture = (label, graph) => {
   const count = graph.nodes.length;
   const [depth, from, to] = [new Array(count).fill(0), range(count).map(() => []), range(count).map(() => [])];
   graph.edges.forEach(([a, b]) => { from[b].push(a); to[a].push(b); });
   // Operands come first in the list.
   range(count).forEach((node) => from[node].forEach((operand) => { depth[node] = Math.max(depth[node], depth[operand] + 1); }));
-  // What is given stands just before it is used.
+  // Inputs stand just before their first use.
   for (let node = count - 1; node >= 0; node -= 1) {
     if (from[node].length === 0 && to[node].length > 0) depth[node] = Math.min(...to[node].map((user) => depth[user])) - 1;
   }
@@ -64,15 +68,15 @@ const graphPicture = (label, graph) => {
     }),
     graph.nodes.map((node, at) => draw("g", { class: `node ${node.kind}` },
       draw("title", {}, node.lines.join("\n")),
-      draw("rect", { x: x(at), y: y(at), width, height, rx: 5 }),
+      draw("rect", { x: x(at), y: y(at), width, height, rx: 5, fill: data.palette.tints[node.kind] }),
       node.lines.slice(0, 2).map((line, row) => draw("text", { x: x(at) + width / 2, y: y(at) + (node.lines.length > 1 ? 16 : 24) + 16 * row, "text-anchor": "middle" }, clip(line, most)))))));
 };
 
 const showSchedule = () => {
-  const { count, lines, graph, steps } = data.operations;
-  const kinds = [["input", "given"], ["message", "something is sent"], ["compute", "computed"], ["local", "cut or put together"]];
-  const legend = el("ul", { class: "legend" }, kinds.map(([kind, words]) =>
-    el("li", {}, draw("svg", { width: 16, height: 16, "aria-hidden": "true", class: "swatch" }, draw("g", { class: `node ${kind}` }, draw("rect", { width: 16, height: 16 }))), words)));
+  const { count, lines, graph, folded, steps } = data.operations;
+  const kinds = Object.keys(data.palette.tints).filter((kind) => [...data.graph.nodes, ...graph.nodes].some((node) => node.kind === kind));
+  const legend = el("ul", { class: "legend", "aria-label": "kinds of steps" }, kinds.map((kind) =>
+    el("li", {}, swatch(data.palette.tints[kind]), kind)));
   const bySteps = () => {
     const groups = new Map();
     lines.forEach(([step, text, method]) => {
@@ -83,8 +87,7 @@ const showSchedule = () => {
       count > lines.length && el("p", { class: "soft" }, `${count - lines.length} more; \`shardc compile\` prints them all`)].filter(Boolean);
   };
   section("schedule", "Schedule", legend,
-    graphPicture("the steps of the plan, each below what it takes", data.graph),
-    graph.nodes.length > 0 ? fold(`the ${count} operations that they become, as a graph`, () => graphPicture("the operations of the schedule, each below what it takes", graph), false)
-      : el("p", { class: "soft" }, `${count} operations, too many to be drawn`),
+    graphPicture("the steps of the plan, each below its operands", data.graph),
+    fold(`the ${count} operations as a graph${folded ? ", those of one kind in a step as one box" : ""}`, () => graphPicture("the operations of the schedule", graph), false),
     fold("the operations as text", bySteps, false));
 };

@@ -1,6 +1,6 @@
-// A collective step by step: messages go along links, and each device shows what it holds.
+// A collective event by event: messages move along links, and each device shows its contents.
 
-// Cells that make up boxes, joined along one dim after the other: [from, to] for each dim.
+// Joins cells into boxes, along one dim after the other: [from, to] for each dim.
 const joined = (cells, counts) => {
   let boxes = cells.map((cell) => digits(cell, counts).map((at) => [at, at + 1]));
   for (let dim = counts.length - 1; dim >= 0; dim -= 1) {
@@ -21,26 +21,26 @@ const joined = (cells, counts) => {
   return boxes;
 };
 
-// Of what is too large: what is sent until when.
+// Summaries of collectives that are too large to step through.
 const summaries = () => data.unplayed.map(({ name, operations, rows }, place) =>
-  fold([el("strong", {}, name), `: ${operations} operations, too many to be stepped through`],
-    () => scroll(`what is sent in ${name}`, table(["until", "messages to each device", "received so far, at most"], rows)), place === 0 && data.players.length === 0));
+  fold([el("strong", {}, name), `: ${operations} operations, too many to step through`],
+    () => scroll(`what is sent in ${name}`, table(["until", "messages to each device", "received so far per device"], rows)), place === 0 && data.players.length === 0));
 
 const showPlayer = () => {
   const players = data.players;
   if (players.length === 0) {
-    section("player", "Collectives", data.unplayed.length > 0 ? summaries() : el("p", { class: "soft" }, "nothing is communicated"));
+    section("player", "Collectives", data.unplayed.length > 0 ? summaries() : el("p", { class: "soft" }, "no communication"));
     return;
   }
   const still = window.matchMedia("(prefers-reduced-motion: reduce)").matches;
-  const stage = el("div", { class: "scroll", tabindex: 0, role: "group", "aria-label": "devices and what they hold" });
+  const stage = el("div", { class: "scroll", tabindex: 0, role: "group", "aria-label": "devices and their contents" });
   const status = el("p", { class: "status", role: "status" });
   const about = el("p", {});
   const table_ = el("div", {});
   const slider = el("input", { type: "range", min: 0, value: 0, "aria-label": "event", input: () => go(Number(slider.value), false) });
   let [player, frame, state, timer, flying] = [players[0], 0, [], 0, 0];
 
-  // What each device holds after an event: cell to [of, all].
+  // The contents of each device after an event: cell to [of, all].
   const stateAt = (frames, last) => {
     const held = player.devices.map(() => new Map());
     frames.slice(0, last + 1).forEach((frame) => frame.cells.forEach((cells, device) => cells.forEach(([cell, of, all]) => {
@@ -62,11 +62,15 @@ const showPlayer = () => {
     return text.join("; ") || "nothing";
   };
 
-  // Where devices stand: by their coordinates, or in rows that fit the screen.
+  // Places devices by their coordinates, or in rows that fit the screen.
   const places = () => {
     const sizes = counts();
-    const columns = sizes.length > 0 ? sizes[sizes.length - 1] : 1;
-    const rows = product(sizes.slice(0, -1));
+    const [columns, rows] = [player.columns, player.rows].map((dims) => product(dims.map((dim) => sizes[dim])));
+    const place = (cell, dims) => { const at = digits(cell, sizes); return number(dims.map((dim) => at[dim]), dims.map((dim) => sizes[dim])); };
+    // Frames are drawn around blocks of the sharded dims; pieces of other dims lie within them.
+    const within = (dims) => product(dims.filter((dim) => !player.sharded.includes(dim)).map((dim) => sizes[dim]));
+    const frame = player.sharded.length === 0 ? [1, 1] : [within(player.rows), within(player.columns)];
+    const spots = range(product(sizes)).map((cell) => [place(cell, player.rows), place(cell, player.columns)]);
     const [cw, ch] = [Math.max(4, Math.min(60, Math.floor(92 / columns))), Math.max(4, Math.min(40, Math.floor(84 / rows)))];
     const [w, h] = [cw * columns, ch * rows];
     const two = player.axes.length === 2;
@@ -77,7 +81,7 @@ const showPlayer = () => {
     const lines = [...new Set(at.map(([row]) => row))].sort((a, b) => a - b);
     const across = [...new Set(at.map(([, column]) => column))].sort((a, b) => a - b);
     const box = ([row, column]) => ({ x: 24 + across.indexOf(column) * over, y: 40 + lines.indexOf(row) * down });
-    return { cw, ch, w, h, columns, rows, boxes: at.map(box), across: over, down, width: 10 + across.length * over, height: 14 + lines.length * down };
+    return { cw, ch, w, h, columns, rows, frame, spots, boxes: at.map(box), across: over, down, width: 10 + across.length * over, height: 14 + lines.length * down };
   };
   // Both directions of a link are drawn apart: between neighbours side by side, else around what lies between. What
   // comes from devices that are not shown comes from above.
@@ -102,20 +106,23 @@ const showPlayer = () => {
   };
   const legs = (message) => range(message.path.length - 1).map((leg) => [message.path[leg], message.path[leg + 1]]).filter(([, to]) => to !== null);
 
+  const cellColor = (grid, cell) => blockColor(grid.spots[cell][0] * grid.columns + grid.spots[cell][1], grid.spots.length);
+
   const render = (arrows) => {
     const grid = places();
     const marks = [];
     player.devices.forEach((device, place) => {
       const { x, y } = grid.boxes[place];
-      const cells = range(grid.rows * grid.columns).map((cell) => {
+      const cells = grid.spots.map(([row, column], cell) => {
         const share = state[place].get(cell);
-        const [cx, cy] = [x + (cell % grid.columns) * grid.cw, y + Math.floor(cell / grid.columns) * grid.ch];
-        const frameOf = draw("rect", { class: "hole", x: cx, y: cy, width: grid.cw, height: grid.ch });
+        const [cx, cy] = [x + column * grid.cw, y + row * grid.ch];
+        const [tall, wide] = grid.frame;
+        const frameOf = row % tall === 0 && column % wide === 0 && draw("rect", { class: "hole", x: cx, y: cy, width: wide * grid.cw, height: tall * grid.ch });
         if (!share) return frameOf;
         const [of, all] = share;
         const height = (grid.ch * of) / all;
         const label = of !== all && grid.cw >= 24 && grid.ch >= 13 && `${of}/${all}`;
-        return [draw("rect", { class: of === all ? "block" : "block parts", x: cx + 0.5, y: cy + grid.ch - height + 0.5, width: grid.cw - 1, height: Math.max(height - 1, 1), fill: COLORS[cell % 8], "stroke-width": 0.5 }), frameOf,
+        return [draw("rect", { class: of === all ? "block" : "block parts", x: cx + 0.5, y: cy + grid.ch - height + 0.5, width: grid.cw - 1, height: Math.max(height - 1, 1), fill: cellColor(grid, cell), style: `stroke-width:${grid.cw < 6 || grid.ch < 6 ? 0 : 0.5}` }), frameOf,
           label && draw("text", { x: cx + grid.cw / 2, y: cy + grid.ch / 2 + 4, "text-anchor": "middle", class: "part" }, label)];
       });
       marks.push(draw("g", { "data-device": device.place }, draw("title", {}, `${device.place} holds ${holdings(state[place])}`),
@@ -132,16 +139,16 @@ const showPlayer = () => {
 
   const tell = () => {
     const now = player.frames[frame];
-    const what = frame === 0 ? "before anything is sent" : now.messages.length > 0
-      ? `${now.messages.length} messages have arrived; the device that receives most got ${now.bytes}` : "blocks are put together";
-    const end = frame === player.frames.length - 1 ? " This is the end." : "";
+    const what = frame === 0 ? "before the first message" : now.messages.length > 0
+      ? `${now.messages.length} messages received, at most ${now.bytes} per device` : "blocks are assembled";
+    const end = frame === player.frames.length - 1 ? " Done." : "";
     status.textContent = `Event ${frame} of ${player.frames.length - 1}, at ${now.time}: ${what}.${end}`;
-    table_.replaceChildren(scroll("what each device holds", table(["device", "holds"], player.devices.map((device, place) => [device.place, holdings(state[place])]))));
+    table_.replaceChildren(scroll("contents of each device", table(["device", "holds"], player.devices.map((device, place) => [device.place, holdings(state[place])]))));
     slider.value = frame;
     slider.setAttribute("aria-valuetext", status.textContent);
   };
 
-  // What happens when the messages that fly are there; nothing if none do.
+  // The action to take when the messages in flight arrive, if any.
   let landing = null;
   const land = () => {
     if (landing === null) return;
@@ -151,14 +158,14 @@ const showPlayer = () => {
     done();
   };
 
-  // The messages of an event fly, then what they bring is there.
+  // Animates the messages of an event, then shows its result.
   const fly = (messages, done) => {
     const { grid, scene } = render(messages);
     landing = done;
     const mine = (flying += 1);
     const flights = messages.slice(0, 400).map((message) => {
       const paths = legs(message).map(([from, to]) => draw("path", { d: way(grid, from, to) }));
-      const color = COLORS[(message.cells[0] || 0) % 8];
+      const color = cellColor(grid, message.cells[0] || 0);
       const block = draw("rect", { class: "block", width: 16, height: 12, rx: 2, fill: color });
       scene.append(block);
       return { paths, block };
@@ -212,7 +219,7 @@ const showPlayer = () => {
     timer = setInterval(next, 1100);
     next();
   };
-  // Who clicks while messages fly wants what comes after them.
+  // A click during an animation applies to the state after it.
   const by = (to, animate) => () => { stop(); land(); go(to(), animate); };
   const choose = el("select", { id: "collective", change: () => { stop(); load(players[Number(choose.value)]); } },
     players.map((player, place) => el("option", { value: place }, `${player.name}`)));
@@ -225,13 +232,13 @@ const showPlayer = () => {
     go(0, false);
   };
   section("player", "Collectives",
-    el("p", {}, "What moves, and what each device holds then. A block that is filled in part is a sum of which that part is there."),
+    el("p", {}, "Messages and the contents of each device, event by event. A block that is filled in part is a partial sum."),
     el("div", { class: "controls" }, el("label", {}, "collective ", choose)), about,
     el("div", { class: "controls" },
-      button("to the start", "start", by(() => 0, false)), button("one event back", "back", by(() => frame - 1, false)), play,
-      button("one event on", "on", by(() => frame + 1, true)), button("to the end", "end", by(() => player.frames.length - 1, false)), slider),
-    status, stage, el("details", { id: "holdings" }, el("summary", {}, "what each device holds, as text"), table_),
-    data.unplayed.length > 0 && fold(`${data.unplayed.length} more, too large to be stepped through`, summaries, false));
+      button("first event", "first", by(() => 0, false)), button("previous event", "previous", by(() => frame - 1, false)), play,
+      button("next event", "next", by(() => frame + 1, true)), button("last event", "last", by(() => player.frames.length - 1, false)), slider),
+    status, stage, el("details", { id: "holdings" }, el("summary", {}, "contents of each device as text"), table_),
+    data.unplayed.length > 0 && fold(`${data.unplayed.length} more, too large to step through`, summaries, false));
   load(players[0]);
   let width = stage.clientWidth;
   new ResizeObserver(() => { if (stage.clientWidth !== width) { width = stage.clientWidth; go(frame, false); } }).observe(stage);

@@ -1,4 +1,4 @@
-// The program and what was found of it.
+// The program and its diagnostics.
 
 const marked = (line, labels) => {
   const parts = [];
@@ -42,5 +42,5 @@ const showProgram = () => {
     el("div", { class: "source", tabindex: 0, role: "group", "aria-label": "the text of the program" },
       lines.map((line, place) => el("div", {}, el("span", { class: "n" }, `${place + 1}`), el("span", {}, marked(line, labels.get(place + 1) || []))))),
     left > 0 && el("p", { class: "soft" }, `${left} more lines are not shown`),
-    diagnostics.length === 0 ? el("p", { class: "soft" }, "nothing was found") : diagnostics.map(finding));
+    diagnostics.length === 0 ? el("p", { class: "soft" }, "no errors or warnings") : diagnostics.map(finding));
 };

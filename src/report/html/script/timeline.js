@@ -1,15 +1,16 @@
-// What is busy when. The view is a part of the whole time; wheel with Ctrl, fingers, keys and buttons change it.
+// Timelines of engines and links. Buttons, keys, gestures and the wheel with Ctrl change the visible interval.
 
 const showTimeline = () => {
-  const { total, shown, steps, lanes, all, note } = data.timeline;
+  const { total, shown, steps, colors, lanes, all, note } = data.timeline;
   if (lanes.length === 0 || total === 0) {
-    section("timeline", "Timeline", el("p", { class: "soft" }, "nothing takes any time"));
+    section("timeline", "Timeline", el("p", { class: "soft" }, "no step takes any time"));
     return;
   }
-  const used = [...new Set(lanes.flatMap((lane) => lane.bars).sort((a, b) => a[1] - b[1]).map(([step]) => step))];
-  const color = (step) => Math.max(used.indexOf(step), 0) % 8;
+  const numbers = stepNumbers();
+  const used = [...numbers.keys()];
   const name = (step) => steps[step] || `step ${step}`;
-  const LANE = 30;
+  const named = (step) => el("li", {}, swatch(colors[step]), `${numbers.get(step)} ${name(step)}`);
+  const [LANE, MOST_NAMED] = [30, 40];
   const canvas = el("canvas", { tabindex: 0, role: "img" });
   const status = el("p", { class: "status mono", role: "status" });
   let [from, to, rows, whole] = [0, total, lanes, false];
@@ -50,23 +51,25 @@ const showTimeline = () => {
       for (const [step, start, end] of lane.bars) {
         if (end < from || start > to) continue;
         const [a, b] = [x(start), Math.max(x(end), x(start) + 0.7)];
-        context.fillStyle = COLORS[color(step)];
+        context.fillStyle = colors[step];
         context.fillRect(a, y, b - a, LANE - 6);
         if (b - a > 3) {
           context.strokeStyle = value("--bg");
           context.strokeRect(a, y, b - a, LANE - 6);
         }
         const visible = Math.min(b, width) - Math.max(a, left());
-        if (visible > 50) {
-          context.fillStyle = INK[color(step)];
-          context.fillText(clip(name(step), Math.floor((visible - 8) / 7.3)), Math.max(a, left()) + 4, y + 13);
+        const label = numbers.get(step) || "";
+        const words = visible > 80 ? clip(`${label} ${name(step)}`, Math.floor((visible - 8) / 7.3)) : label;
+        if (visible > 7.3 * words.length + 4) {
+          context.fillStyle = inkOn(colors[step]);
+          context.fillText(words, Math.max(a, left()) + 3, y + 13);
         }
       }
       context.restore();
     });
     canvas.dataset.from = from;
     canvas.dataset.to = to;
-    canvas.setAttribute("aria-label", `what is busy from ${seconds(from)} to ${seconds(to)} of ${shown}, ${rows.length} lanes; plus and minus zoom, arrows move, 0 shows all`);
+    canvas.setAttribute("aria-label", `${rows.length} lanes from ${seconds(from)} to ${seconds(to)} of ${shown}; plus and minus zoom, arrows move, 0 shows all`);
   };
   const look = (a, b) => {
     const length = Math.min(Math.max(b - a, total / 1e5), total);
@@ -114,18 +117,19 @@ const showTimeline = () => {
     const act = { "+": () => zoom(2), "=": () => zoom(2), "-": () => zoom(0.5), 0: () => look(0, total), ArrowLeft: () => move(-0.25), ArrowRight: () => move(0.25) }[event.key];
     if (act) { event.preventDefault(); act(); }
   });
-  const words = () => scroll("what is busy when, as text", table(["lane", "step", "from", "to"],
+  const words = () => scroll("the timeline as text", table(["lane", "step", "from", "to"],
     rows.flatMap((lane) => lane.bars.slice(0, 100).map(([step, start, end]) => [lane.name, name(step), seconds(start), seconds(end)])).slice(0, 1000)));
   const every = el("input", { type: "checkbox", change: () => { whole = every.checked; rows = whole ? all : lanes; paint(); } });
   section("timeline", "Timeline",
-    el("p", {}, lanes.some((lane) => lane.alike > 1) ? "Of each kind the engine or link that is busy for longest." : "A lane for each engine and each direction of links.", note ? ` Here ${note}.` : ""),
+    el("p", {}, lanes.some((lane) => lane.alike > 1) ? "Each lane is the busiest engine or link of its kind." : "One lane for each engine and each direction of links.", note && ` ${note}`),
     el("div", { class: "controls" },
       button("zoom in", "+", () => zoom(2)), button("zoom out", "\u2212", () => zoom(0.5)),
-      button("earlier", "\u2190", () => move(-0.25)), button("later", "\u2192", () => move(0.25)), button("show all of it", "all", () => look(0, total)),
+      button("earlier", "\u2190", () => move(-0.25)), button("later", "\u2192", () => move(0.25)), button("show all", "all", () => look(0, total)),
       all.length > lanes.length && el("label", {}, every, `all ${all.length} lanes`)),
     canvas, status,
-    el("ul", { class: "legend", "aria-label": "steps" }, used.slice(0, 40).map((step) => el("li", {}, el("span", { class: "swatch", style: `background:${COLORS[color(step)]}` }), name(step)))),
-    el("ul", { class: "legend", "aria-label": "how long each lane is busy" }, lanes.map((lane) => el("li", {}, `${lane.kind}: ${(100 * lane.busy).toFixed(0)} %`))),
+    el("ul", { class: "legend", "aria-label": "steps" }, used.slice(0, MOST_NAMED).map(named)),
+    used.length > MOST_NAMED && fold(`${used.length - MOST_NAMED} more steps`, () => el("ul", { class: "legend" }, used.slice(MOST_NAMED).map(named)), false),
+    el("ul", { class: "legend", "aria-label": "utilisation of each lane" }, lanes.map((lane) => el("li", {}, `${lane.kind}: ${(100 * lane.busy).toFixed(0)} %`))),
     fold("as text", words, false));
   look(0, total);
   new ResizeObserver(paint).observe(canvas);

@@ -1,4 +1,4 @@
-//! First come, first served, against closed forms and against what the list says.
+//! First come, first served, compared with closed forms and with list order.
 
 use super::super::{Order, run_in, run_recorded_in};
 use super::*;
@@ -20,8 +20,8 @@ fn by_sum(sizes: &[u32], wiring: Wiring) -> Topology {
     wired(hardware, sizes, Some(wiring))
 }
 
-/// Each block in one message, the farthest first, with half a block each way to the antipode: one hop, and N²/8 blocks over
-/// each link, (N² - 1)/8 if N is odd. In the order of the list links wait for each hop of a message.
+/// Each block in one message, farthest first, with half a block each way to the antipode: one hop latency, and N²/8
+/// blocks per link, (N² - 1)/8 if N is odd. In list order, links wait for each hop of a message.
 #[test]
 fn direct_exchanges_hide_their_hops() {
     for n in 3..=16u32 {
@@ -40,7 +40,7 @@ fn direct_exchanges_hide_their_hops() {
     }
 }
 
-/// One thing at a time on each link and each engine, in any order of service.
+/// Each link and engine serves one job at a time, in any service order.
 #[test]
 fn what_serves_serves_one_at_a_time() {
     let mut random = fastrand::Rng::with_seed(3);
@@ -57,7 +57,7 @@ fn what_serves_serves_one_at_a_time() {
     }
 }
 
-/// A gather that is one operation has no messages to serve one by one.
+/// A gather kept as one operation has no messages to serve separately.
 #[test]
 fn kept_gathers_are_refused() {
     let topology = by_sum(&[4], Wiring::Ring);
@@ -65,10 +65,10 @@ fn kept_gathers_are_refused() {
     let input = builder.input(&[4]);
     builder.push(OpKind::AllGather { axes: vec![AxisId::new(X)], dim: 0 }, &[16], &[input]);
     let error = run_in(&builder.schedule, &topology, Order::Arrival).expect_err("refused");
-    assert!(error.to_string().contains("first come, first served"), "{error}");
+    assert!(error.to_string().contains("first-come, first-served"), "{error}");
 }
 
-/// What is too much to be followed is not begun.
+/// Schedules above the limit are refused before the run.
 #[test]
 fn many_blocks_are_refused() {
     let topology = by_sum(&[1024, 1024], Wiring::Ring);

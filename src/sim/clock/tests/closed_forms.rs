@@ -1,10 +1,10 @@
-//! Methods built by hand take exactly the time of their closed forms, under both hop rules.
+//! Hand-built methods take exactly the time of their closed forms, under both hop rules.
 
 use super::*;
 use crate::topology::HopRule;
 use crate::units::{Bytes, Time};
 
-/// `hops` in sequence of `bytes` each.
+/// `hops` sequential messages of `bytes` each.
 fn in_sequence(topology: &Topology, hops: u64, bytes: u64) -> Time {
     let (latency, bandwidth) = (us(topology, 1), at_link(topology, bytes));
     match topology.hardware.hop_rule {
@@ -13,7 +13,7 @@ fn in_sequence(topology: &Topology, hops: u64, bytes: u64) -> Time {
     }
 }
 
-/// Both rules, messages shorter and longer than the latency, N = 2 to 9.
+/// Both hop rules, messages shorter and longer than the latency, N = 2 to 9.
 fn cases(wiring: Wiring, check: impl Fn(&Topology, u64, u64)) {
     for rule in [HopRule::Larger, HopRule::Sum] {
         for size in 2..=9u32 {
@@ -65,7 +65,7 @@ fn ring_pair() {
     });
 }
 
-/// ⌊N/2⌋ hops, and with an even N the last half shard from each side: ⌊N/2⌋ a + (N-1) s / 2w under the sum rule.
+/// ⌊N/2⌋ hops; with even N, half of the last shard from each side: ⌊N/2⌋ a + (N-1) s / 2w under the sum rule.
 #[test]
 fn balanced_meet_in_the_middle() {
     cases(Wiring::Ring, |topology, size, shard| {
@@ -106,7 +106,7 @@ fn line() {
     });
 }
 
-/// Everybody to everybody at once: the ports are the limit, and only the last message shows its latency.
+/// All devices send to all at once: the ports are the limit, and only the last message's latency is visible.
 #[test]
 fn one_shot_through_a_switch() {
     cases(Wiring::Switch, |topology, size, shard| {
@@ -126,7 +126,8 @@ fn one_shot_through_a_switch() {
     });
 }
 
-/// A gather kept as one operation takes the time of the formula; so does the hand-built one on even rings and lines.
+/// A gather kept as one operation takes the time of the formula, and so does the hand-built one on even rings and
+/// lines.
 #[test]
 fn a_kept_gather_takes_the_formula() {
     for (wiring, size) in [(Wiring::Ring, 8), (Wiring::Line, 5), (Wiring::Switch, 8), (Wiring::Ring, 2)] {
@@ -140,12 +141,12 @@ fn a_kept_gather_takes_the_formula() {
         let timing = builder.time(&topology);
         let form = topology.all_gather([y], full);
         assert_eq!(timing.operation(first).finish, form.time);
-        // Both need all links of their group, so they come one after the other.
+        // Both gathers need all links of their group, so they run one after the other.
         assert_eq!(timing.makespan, form.time * 2);
     }
 }
 
-/// The kept gather's links in one group of eight carry seven shards each way in all, for each device.
+/// The links of a kept gather in a group of eight carry seven shards per device, over both directions together.
 #[test]
 fn bytes_of_a_kept_gather() {
     for (wiring, each) in [(Wiring::Ring, 3_500_000), (Wiring::Switch, 7_000_000)] {

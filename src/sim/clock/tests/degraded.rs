@@ -1,4 +1,4 @@
-//! Links that are down or slow: messages go around, and bounds and times know it.
+//! Links that are down or slow: messages are rerouted, and bounds and times account for them.
 
 use super::oracle::{makespan, random_schedule, random_topology};
 use super::*;
@@ -24,7 +24,7 @@ fn degraded(sizes: &[u32], wiring: Wiring, links: &[(u32, u32, LinkState)]) -> R
     Topology::with_degraded(mesh, Hardware::named("tpu_v5e").expect("shipped"), &links)
 }
 
-/// Where a message goes, by device numbers.
+/// The devices on a message's route, by number.
 fn way(topology: &Topology, from: u32, to: u32, route: Route) -> Vec<u32> {
     let hops = topology.route(DeviceId(from), DeviceId(to), route).expect("a way");
     hops.into_iter().filter_map(|hop| hop.to).map(|device| device.0).collect()
@@ -37,7 +37,7 @@ fn messages_go_around_a_link_that_is_down() {
     assert_eq!(way(&ring, 0, 1, Route::Shortest), [7, 6, 5, 4, 3, 2, 1]);
     assert_eq!(way(&ring, 7, 1, Route::Hops(2)), [6, 5, 4, 3, 2, 1]);
     assert_eq!(way(&ring, 1, 0, Route::Shortest), [0]);
-    // On a torus the first of the shortest ways: by axis, up before down.
+    // On a torus, the first of the shortest routes is taken: ordered by axis, up before down.
     let torus = degraded(&[4, 4], Wiring::Ring, &[(0, 1, down), (1, 0, down)]).expect("in one piece");
     assert_eq!(way(&torus, 0, 1, Route::Hops(1)), [4, 5, 1]);
     assert_eq!(way(&torus, 1, 0, Route::Shortest), [5, 4, 0]);
@@ -60,7 +60,7 @@ fn a_mesh_that_falls_apart_is_refused() {
     assert!(matches!(degraded(&[4], Wiring::Switch, &[(0, 1, down)]), Err(TopologyError::NoLink { .. })));
 }
 
-/// The worse of two states holds, whichever is said first.
+/// The worse of two states applies, whatever their order.
 #[test]
 fn a_link_that_is_down_is_down() {
     let (slow, down) = (LinkState::Percent(50), LinkState::Down);
@@ -70,7 +70,7 @@ fn a_link_that_is_down_is_down() {
     }
 }
 
-/// One hop over a link at a quarter takes four times as long, and only there.
+/// A hop over a link at a quarter of its rate takes four times as long; other hops are unaffected.
 #[test]
 fn a_slow_link_serves_slower() {
     let ring = degraded(&[4], Wiring::Ring, &[(0, 1, LinkState::Percent(25))]).expect("a machine");
@@ -86,7 +86,8 @@ fn a_slow_link_serves_slower() {
     assert_eq!((busy(0), busy(1)), (at_link(&ring, 4_000_000), at_link(&ring, 1_000_000)));
 }
 
-/// Ways, times and lists of random schedules on random machines with random links degraded, against the slow clock.
+/// Routes, times and records of random schedules on random machines with randomly degraded links, compared with the
+/// oracle.
 #[test]
 fn random_schedules_on_degraded_machines() {
     let mut random = fastrand::Rng::with_seed(11);
@@ -130,7 +131,7 @@ fn random_schedules_on_degraded_machines() {
     assert!(around > 100 && cut > 20, "{around} cases changed, {cut} machines were cut");
 }
 
-/// The bound of a gather over all axes, in parts of V/w.
+/// The lower bound of a gather over all axes, in units of V/w.
 fn gather_bound(topology: &Topology) -> f64 {
     let devices = topology.mesh.device_count() as u64;
     let bytes = 720_720 * 16 * devices;
@@ -145,7 +146,8 @@ fn gather_bound(topology: &Topology) -> f64 {
     bound.bandwidth.ratio(at_link(topology, bytes))
 }
 
-/// 7/16 on a ring of 8, 7/8 with one link down one way; 15/64 on a 4x4 torus, 5/16 with a cable or half of one down.
+/// 7/16 on a ring of 8, 7/8 with one link down in one direction; 15/64 on a 4x4 torus, 5/16 with a cable or one
+/// direction of it down.
 #[test]
 fn bounds_of_gathers_with_links_down() {
     let down = LinkState::Down;
@@ -168,7 +170,7 @@ fn a_kept_gather_has_no_time_on_a_degraded_machine() {
     let input = builder.input(&[1_000]);
     builder.push(OpKind::AllGather { axes: vec![AxisId::new(0)], dim: 0 }, &[4_000], &[input]);
     assert!(matches!(run(&builder.schedule, &ring), Err(super::super::ClockError::KeptGather { .. })));
-    // No way is another mistake than a way past the end of a line.
+    // The error for a missing route differs from the error for a route past the end of a line.
     let line = wired(Hardware::named("tpu_v5e").expect("shipped"), &[4], Some(Wiring::Line));
     assert!(matches!(line.route(DeviceId(0), DeviceId(3), Route::Hops(-1)), Err(RouteError::OffTheEnd { .. })));
 }

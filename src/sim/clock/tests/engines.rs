@@ -1,9 +1,9 @@
-//! Engines that overlap, and engines that do not, against closed forms.
+//! Machines whose engines overlap, and machines with one engine, compared with closed forms.
 
 use super::*;
 use crate::topology::{Engines, HopRule, LocalMoves, Work};
 
-/// Local work on these engines, by a word each; messages leave by `dma` if there is one.
+/// Assigns local work to these engines, given by name. Messages leave by `dma` if there is one.
 fn engines(list: &[(&str, &[Work])]) -> Engines {
     let engines = list.iter().map(|(name, runs)| ((*name).to_owned(), runs.to_vec()));
     Engines::new(engines.collect()).expect("all work")
@@ -22,7 +22,7 @@ fn memory(topology: &Topology, bytes: u64) -> Time {
     topology.scale.at_rate(u128::from(bytes), topology.hardware.hbm_bandwidth)
 }
 
-/// Two sums and two slices that have nothing to do with each other: on one engine one after the other, on two side by side.
+/// Two sums and two independent slices: sequential on one engine, concurrent on two.
 #[test]
 fn engines_overlap_and_one_engine_does_not() {
     for (list, overlap) in [
@@ -45,7 +45,8 @@ fn engines_overlap_and_one_engine_does_not() {
     }
 }
 
-/// Without an engine for messages both ways round a ring are used at once; with one they follow each other.
+/// Without an engine for messages, both directions of a ring are used at once; with one, messages are sent one after
+/// the other.
 #[test]
 fn messages_that_leave_by_an_engine_leave_one_by_one() {
     for rule in [HopRule::Larger, HopRule::Sum] {
@@ -70,8 +71,8 @@ fn messages_that_leave_by_an_engine_leave_one_by_one() {
     }
 }
 
-/// Furiosa's ReduceScatter on its own machine: of N slices the first stays, the others leave one by one while the next is
-/// cut, and one sum of N ends it.
+/// Furiosa's ReduceScatter on its own machine: of N slices one stays, and the others are sent one by one while the
+/// next is cut. A single sum of N blocks ends it.
 #[test]
 fn furiosa_reduce_scatter() {
     for size in 2..=8u32 {
@@ -95,7 +96,7 @@ fn furiosa_reduce_scatter() {
             assert!(leaves > cut);
             assert_eq!(timing.makespan, cut * 2 + leaves * (n - 1) + latency + sum, "{size} {chunk}");
             assert_eq!(timing.engines, [leaves * (n - 1), sum, cut * n]);
-            // With one engine for slices and sums, which also has to send, nothing overlaps but the latency.
+            // If one engine slices, sums and sends, only latency overlaps with other work.
             let one = engines(&[("all", &Work::ALL)]);
             let serial = wired(Hardware { engines: one, ..topology.hardware.clone() }, &[size], None);
             let timing = builder.time(&serial);
@@ -104,7 +105,8 @@ fn furiosa_reduce_scatter() {
     }
 }
 
-/// Times are longest paths: one more engine to wait for makes nothing earlier, work on engines of its own nothing later.
+/// Times are longest paths: waiting for an additional engine never makes a run faster, and separate engines never
+/// make it slower.
 #[test]
 fn waiting_for_an_engine_takes_no_less_and_overlap_no_more() {
     let mut random = fastrand::Rng::with_seed(23);
@@ -127,7 +129,7 @@ fn waiting_for_an_engine_takes_no_less_and_overlap_no_more() {
     assert!(later > 50 && earlier > 10, "{later} {earlier}");
 }
 
-/// A profile that puts all local work on one engine and messages on none is one without engines.
+/// A profile with all local work on one engine, and no engine for messages, equals a profile without engines.
 #[test]
 fn one_engine_is_what_was_there_before() {
     assert_eq!(engines(&[("compute", LOCAL)]), Engines::default());

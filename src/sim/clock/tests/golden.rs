@@ -1,17 +1,17 @@
-//! The figures of the sources, simulated.
+//! Times quoted in the sources, reproduced by the simulator.
 
 use super::*;
 use crate::topology::{Link, LinkSide};
 use crate::units::Bytes;
 
-/// A ring of eight, 8 x 8 blocks of `BLOCK` bytes: eight blocks on each device.
+/// Block size in bytes. A ring of eight devices holds 8 x 8 blocks, eight on each device.
 const BLOCK: u64 = 90_000;
 
 fn ring_of_eight() -> Topology {
     wired(Hardware::named("tpu_v5e").expect("shipped"), &[8], Some(Wiring::Ring))
 }
 
-/// Blocks on a link up and a link down, which all links of a direction have in common.
+/// Blocks carried by a link up and by a link down; all links of a direction carry the same number.
 fn blocks(topology: &Topology, timing: &Timing) -> [u64; 2] {
     [LinkSide::Up, LinkSide::Down].map(|side| {
         let on = |device| timing.link(topology.link_id(Link { axis: AxisId::new(0), side, device })).bytes;
@@ -21,7 +21,7 @@ fn blocks(topology: &Topology, timing: &Timing) -> [u64; 2] {
     })
 }
 
-/// `eighths / 8` of V/W, with W both directions together and V all 64 blocks.
+/// `eighths / 8` of V/W, where W is the bandwidth of both directions and V the size of all 64 blocks.
 fn of_whole(topology: &Topology, eighths: u64) -> Time {
     at_link(topology, 64 * BLOCK / 2 / 8 * eighths)
 }
@@ -63,7 +63,7 @@ fn g12_one_direction() {
     assert_eq!(timing.makespan, of_whole(&topology, 14));
 }
 
-/// G13: an exchange of 64 blocks with the antipodal block always the same way round: 10 and 6 blocks on a link.
+/// G13: an exchange of 64 blocks that sends the antipodal block always in the same direction: 10 and 6 blocks per link.
 #[test]
 fn g13_an_unbalanced_exchange() {
     let topology = ring_of_eight();
@@ -108,7 +108,7 @@ fn g18_a_small_gather_on_a_line() {
     assert_eq!(builder.time(&line).makespan, us(&line, 3));
 }
 
-/// A v4p 4x4x4 gathering along X by whole and by half shards.
+/// Gathers along X of a v4p 4x4x4, by whole and by half shards.
 fn along_a_cube(shard: u64) -> [Timing; 2] {
     let cube = wired(Hardware::named("tpu_v4p").expect("shipped"), &[4, 4, 4], None);
     let mut whole = Builder::new(&cube);
@@ -139,7 +139,7 @@ fn g21_a_reduction_on_a_cube() {
     let (array, z) = (1024 * 4096 * 2 / 16, AxisId::new(2));
     let mut builder = Builder::new(&cube);
     let input = builder.input(&[array]);
-    // Part c + 2 goes up in two hops and down in none; part c + 1 and c - 1 in one: the gather backwards.
+    // Part c + 2 takes two hops up, parts c + 1 and c - 1 one hop each: the gather in reverse.
     let part = |builder: &mut Builder, by| builder.part(input, 4, CoordMap::rotated(z, by, 4));
     let [own, up, far, down] = [0, 1, 2, 3].map(|by| part(&mut builder, by));
     let far = builder.up(far, 2, true);

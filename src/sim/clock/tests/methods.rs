@@ -1,10 +1,10 @@
-//! Pipelines, bundles and switches take exactly the time of the formulas of the literature, under the sum rule:
-//! a message of m bytes is on its link for m/w and arrives after α + a + m/w.
+//! Pipelines, bundles and switches take exactly the time of the published formulas under the sum rule: a message of m
+//! bytes occupies its link for m/w and arrives after α + a + m/w.
 
 use super::*;
 use crate::topology::{HopRule, SwitchKind};
 
-/// Every overhead, size and message that the formulas are tried with: `check(topology, n, bytes)`.
+/// Runs `check(topology, n, bytes)` for every overhead, size and message length.
 fn cases(wiring: Wiring, check: impl Fn(&Topology, u64, u64)) {
     for overhead in [0, 300_000] {
         for size in 2..=9u32 {
@@ -22,7 +22,7 @@ fn latency(topology: &Topology) -> Time {
     topology.scale.picoseconds(topology.hardware.network.message_overhead + topology.hardware.network.hop_latency)
 }
 
-/// α, for which the link is busy as well.
+/// α, during which the link is busy as well.
 fn overhead(topology: &Topology) -> Time {
     topology.scale.picoseconds(topology.hardware.network.message_overhead)
 }
@@ -43,7 +43,7 @@ fn a_ring_in_chunks() {
             for _ in 1..n {
                 parts.iter_mut().for_each(|part| *part = builder.up(*part, X, true));
             }
-            // The link is full from the start, or each chunk waits for its hop before.
+            // Either the link is busy from the start, or each chunk waits for its previous hop.
             let busy = (overhead(topology) + at_link(topology, shard / chunks)) * ((n - 1) * chunks);
             let last = latency(topology) - overhead(topology);
             let expected = (busy + last).max(pipeline(topology, n - 1, chunks, shard / chunks));
@@ -52,7 +52,7 @@ fn a_ring_in_chunks() {
     });
 }
 
-/// Bundles that shrink by a block at each hop, both ways: `⌊N/2⌋ (α + a) + (N² - 1)/8 b/w` on odd rings.
+/// Bundles that lose a block at each hop, in both directions: `⌊N/2⌋ (α + a) + (N² - 1)/8 b/w` on odd rings.
 #[test]
 fn an_exchange_in_shrinking_bundles() {
     cases(Wiring::Ring, |topology, n, block| {
@@ -71,7 +71,7 @@ fn an_exchange_in_shrinking_bundles() {
     });
 }
 
-/// A hop of all devices in one direction, of the first bytes of their blocks.
+/// One hop of all devices in one direction, with the first `bytes` bytes of their blocks.
 fn hop(builder: &mut Builder, operand: OpId, hops: i64, bytes: Option<u64>) -> OpId {
     let view = builder.bytes(operand);
     let extents = bytes.map_or_else(|| view.clone(), |bytes| vec![bytes]);
@@ -81,8 +81,8 @@ fn hop(builder: &mut Builder, operand: OpId, hops: i64, bytes: Option<u64>) -> O
     builder.push(OpKind::Shuffle { sources, route: Route::Hops(hops) }, &extents, &[operand])
 }
 
-/// Half of the array each way right round, in chunks: `(N-1)(α + a + V/2cw) + (c-1)(α + V/2cw)`; on a line all of it
-/// one way.
+/// Half of the array all the way around in each direction, in chunks: `(N-1)(α + a + V/2cw) + (c-1)(α + V/2cw)`. On a
+/// line, the whole array in one direction.
 #[test]
 fn a_broadcast_from_one_root() {
     for (wiring, ways) in [(Wiring::Ring, 2), (Wiring::Line, 1)] {
@@ -92,7 +92,7 @@ fn a_broadcast_from_one_root() {
                 let input = builder.input(&[array]);
                 let bytes = array / (ways * chunks);
                 for chunk in 0..ways * chunks {
-                    // On a ring of two both halves have the one cable.
+                    // On a ring of two, both halves use the same cable.
                     let up = wiring == Wiring::Line || chunk % 2 == 0 || n == 2;
                     let mut part = builder.part(input, ways * chunks, constant(chunk));
                     for step in 1..n {
@@ -116,7 +116,8 @@ fn one_message(builder: &mut Builder, operand: OpId, n: u64, step: u64, up: bool
     builder.push(OpKind::Shuffle { sources, route: Route::Hops(if up { 1 } else { -1 }) }, &extents, &[operand])
 }
 
-/// Everybody to everybody: `a + (N-1)(α + s/w)` where the switch cuts through, and one more hop where it stores.
+/// All devices send to all: `a + (N-1)(α + s/w)` on a cut-through switch, and one more hop on a store-and-forward
+/// switch.
 #[test]
 fn one_shot_through_both_kinds_of_switch() {
     for rule in [HopRule::Larger, HopRule::Sum] {
@@ -146,7 +147,8 @@ fn one_shot_through_both_kinds_of_switch() {
     }
 }
 
-/// A message alone pays `2(a + m/w)` at a switch that stores, as in simulators that count both of its links.
+/// A single message takes `2(a + m/w)` through a store-and-forward switch, as in simulators that model both of its
+/// links.
 #[test]
 fn a_message_through_a_switch_that_stores() {
     let mut hardware = Hardware { hop_rule: HopRule::Sum, ..Hardware::named("h100_book").expect("shipped") };

@@ -1,4 +1,4 @@
-//! Schedules built by hand, timed, and compared with figures found otherwise.
+//! Times hand-built schedules and compares them with independently derived figures.
 
 mod arrival;
 mod closed_forms;
@@ -23,14 +23,14 @@ use crate::units::Time;
 
 pub(super) const X: usize = 0;
 
-/// A mesh with all axes wired alike.
+/// A mesh with the same wiring on all axes.
 pub(super) fn wired(hardware: Hardware, sizes: &[u32], wiring: Option<Wiring>) -> Topology {
     let axis = |(name, size): (&str, &u32)| Axis { name: name.to_owned(), size: *size, wiring, over: None };
     let mesh = Mesh::new(["X", "Y", "Z"].into_iter().zip(sizes).map(axis).collect()).expect("a small mesh");
     Topology::new(mesh, hardware).expect("a common tick")
 }
 
-/// A schedule under construction; all blocks are bytes.
+/// A schedule under construction. All elements are bytes.
 pub(super) struct Builder {
     pub(super) schedule: Schedule,
 }
@@ -69,7 +69,7 @@ impl Builder {
         self.schedule.operation(id).extents.clone()
     }
 
-    /// The block of the device at c + `by` comes to the one at c, so many hops.
+    /// Sends the block of the device at c + `by` to the device at c, along an axis.
     pub(super) fn shift(&mut self, operand: OpId, axis: usize, by: i64, wrap: bool, route: Route) -> OpId {
         let extents = self.bytes(operand);
         let sources = Sources::Shift { axes: AxisId::new(axis).into(), by, wrap };
@@ -115,7 +115,7 @@ pub(super) fn ring_gather(builder: &mut Builder, operand: OpId, axis: usize, up:
     }
 }
 
-/// Gathers along a line: what comes from one end goes on to the other.
+/// Gathers along a line: blocks from one end are forwarded to the other.
 pub(super) fn line_gather(builder: &mut Builder, operand: OpId, axis: usize, size: u64) {
     let (mut up, mut down) = (operand, operand);
     for _ in 1..size {
@@ -124,7 +124,7 @@ pub(super) fn line_gather(builder: &mut Builder, operand: OpId, axis: usize, siz
     }
 }
 
-/// Bytes over one link, one way.
+/// Time of `bytes` on one link, in one direction.
 pub(super) fn at_link(topology: &Topology, bytes: u64) -> Time {
     topology.scale.at_rate(u128::from(bytes), topology.hardware.network.one_way)
 }

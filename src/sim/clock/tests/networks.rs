@@ -1,4 +1,4 @@
-//! Two-level networks: axes over the network between nodes, ports that a node shares.
+//! Two-level networks: axes over the network between nodes, and ports shared by a node.
 
 use super::*;
 use crate::topology::{Attachment, HopRule, Network};
@@ -18,7 +18,8 @@ pub(super) fn cluster(nodes: u32, size: u32, attached: Attachment, hop_rule: Hop
     Topology::new(mesh, hardware).expect("a common tick")
 }
 
-/// Everybody sends to everybody along D: `a + (N-1) s/w`, and with one port for a node of n as many times the bytes.
+/// All devices send to all along D: `a + (N-1) s/w`; if a node of n devices shares one port, the bytes are multiplied
+/// by n.
 #[test]
 fn one_shot_between_nodes() {
     for (attached, share) in [(Attachment::Device, 1), (Attachment::Node, 8)] {
@@ -33,7 +34,7 @@ fn one_shot_between_nodes() {
         let bytes = topology.scale.at_rate(u128::from(3_000_000 * share), network.one_way);
         let expected = topology.scale.picoseconds(network.hop_latency) + bytes;
         assert_eq!(builder.time(&topology).makespan, expected);
-        // The part along D alone stands for all that share a port with it.
+        // The restriction to D represents all devices that share a port with it.
         let part = topology.only([AxisId::new(0)].into_iter().collect()).0;
         let mut builder = Builder::new(&part);
         let input = builder.input(&[1_000_000]);
@@ -44,7 +45,7 @@ fn one_shot_between_nodes() {
     }
 }
 
-/// The links of both networks at once: neither waits for the other.
+/// Uses the links of both networks at once: neither waits for the other.
 #[test]
 fn networks_do_not_share_links() {
     let topology = cluster(2, 4, Attachment::Device, HopRule::Sum);
@@ -58,7 +59,7 @@ fn networks_do_not_share_links() {
     assert_eq!(timing.operation(near).finish, us(&topology, 1) + at_link(&topology, 1_000_000));
 }
 
-/// Two axes on one switch are the same devices at the same switch: each has one port for both.
+/// Two axes on one switch connect the same devices: each device has one port for both axes.
 #[test]
 fn axes_of_one_switch_share_the_ports() {
     let hardware = Hardware { hop_rule: HopRule::Sum, ..Hardware::named("h100_book").expect("shipped") };
@@ -73,7 +74,7 @@ fn axes_of_one_switch_share_the_ports() {
     assert!(topology.all_links().all(|link| timing.link(link).bytes == Bytes(2_000_000)));
 }
 
-/// A gather kept as one operation takes the formula also where nodes share ports, group after group.
+/// A gather kept as one operation takes the formula's time also if nodes share ports; groups run one after the other.
 #[test]
 fn a_kept_gather_between_nodes() {
     for (attached, groups) in [(Attachment::Device, 1), (Attachment::Node, 4)] {

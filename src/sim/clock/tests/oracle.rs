@@ -1,4 +1,5 @@
-//! A second, slow clock: every message and every computation is asked for its times, and asks those it waits for.
+//! A second, slow timing simulator for comparison: the end of every message and computation is computed from its
+//! predecessors.
 
 use super::super::{Order, run_in};
 use super::*;
@@ -12,23 +13,23 @@ use crate::topology::{
 use crate::units::Rate;
 use std::collections::HashMap;
 
-/// Something that keeps resources busy once: a hop of a message, or a computation of a device.
+/// Occupies its resources once: a hop of a message, or a computation of a device.
 struct Event {
-    /// Names of what it needs for itself, such as a link.
+    /// Names of the resources that it needs exclusively, such as links.
     needs: Vec<String>,
-    /// Events that must have ended.
+    /// Events that must have ended before it starts.
     after: Vec<usize>,
     busy: u128,
     takes: u128,
 }
 
-/// All events in the order in which resources serve them.
+/// All events, in the order in which resources serve them.
 #[derive(Default)]
 struct Events {
     list: Vec<Event>,
     /// The last event of each resource so far.
     last: HashMap<String, usize>,
-    /// For each event, those before it at its resources.
+    /// For each event, the previous events at its resources.
     before: Vec<Vec<usize>>,
 }
 
@@ -55,8 +56,8 @@ impl Events {
         start
     }
 
-    /// First come, first served: at each time whatever is ready begins if all that it needs is idle, in the order in which
-    /// things became ready, and then in that of the list.
+    /// First come, first served: at each time, every ready event starts if all its resources are idle. Priority is
+    /// the ready time, then list order.
     fn makespan_by_arrival(&self) -> u128 {
         let mut ends: Vec<Option<u128>> = vec![None; self.list.len()];
         let mut busy_until: HashMap<&str, u128> = HashMap::new();
@@ -68,7 +69,7 @@ impl Events {
             };
             let waiting = (0..self.list.len()).filter(|id| ends[*id].is_none());
             let mut turns: Vec<(u128, usize)> = waiting.filter_map(|id| Some((ready(id, &ends)?, id))).collect();
-            // What takes no time and nothing comes before all that waits for something.
+            // Events that need no resources come first: they may release others at the same time.
             turns.sort_by_key(|(since, id)| (!self.list[*id].needs.is_empty(), *since, *id));
             let free = turns.first().is_some_and(|(_, id)| self.list[*id].needs.is_empty());
             for (_, id) in turns.into_iter().filter(|(_, id)| !free || self.list[*id].needs.is_empty()) {
@@ -98,7 +99,7 @@ impl Events {
     }
 }
 
-/// The coordinates of a device, by division.
+/// Coordinates of a device, computed by division.
 fn coordinates(mesh: &Mesh, device: DeviceId) -> Vec<i64> {
     let mut rest = i64::from(device.0);
     let mut coordinates: Vec<i64> = Vec::new();
@@ -109,16 +110,16 @@ fn coordinates(mesh: &Mesh, device: DeviceId) -> Vec<i64> {
     coordinates
 }
 
-/// A hop: the resources that it needs at once, and the network that it goes over.
+/// A hop: the resources that it needs at once, and its network.
 #[derive(Clone)]
 struct OneHop<'t> {
     needs: Vec<String>,
     network: &'t Network,
-    /// Hundredths of the rate that are left, 0 if the link is down.
+    /// Remaining rate in percent; 0 if the link is down.
     percent: u64,
 }
 
-/// What is left of the rate of a link, by where it begins and ends.
+/// Remaining rate of a link in percent, given its endpoints.
 fn percent(topology: &Topology, axis: usize, from: &[i64], to: &[i64]) -> u64 {
     let owners = |from: &[i64], to: &[i64]| (axis, owner(topology, axis, from), owner(topology, axis, to));
     let states = topology.degraded().filter_map(|(id, state)| {
@@ -137,13 +138,14 @@ fn percent(topology: &Topology, axis: usize, from: &[i64], to: &[i64]) -> u64 {
     states.min().unwrap_or(100)
 }
 
-/// All ways of growing length, tried until one arrives: fewest hops between nodes, then fewest hops, then in order.
+/// The best route around failed links, by exhaustive search: fewest hops between nodes, then fewest hops, then link
+/// order.
 fn around(topology: &Topology, from: &[i64], to: &[i64]) -> Vec<(usize, Vec<i64>)> {
     type Tried = (usize, usize, Vec<(usize, usize)>, Vec<(usize, Vec<i64>)>);
     let mut open: Vec<Tried> = vec![(0, 0, Vec::new(), Vec::new())];
     let mut seen: Vec<Vec<i64>> = Vec::new();
     loop {
-        // The least of all that are open, by the length so far and then by the order of the links that were taken.
+        // The best open route: ordered by length so far, then by the order of the links taken.
         let least = (0..open.len()).min_by_key(|place| {
             let (between, hops, order, _) = &open[*place];
             (*between, *hops, order.clone())
@@ -191,7 +193,7 @@ fn around(topology: &Topology, from: &[i64], to: &[i64]) -> Vec<(usize, Vec<i64>
     }
 }
 
-/// The network that an axis names.
+/// The network of an axis.
 fn network(topology: &Topology, axis: usize) -> &Network {
     match &topology.mesh.axes()[axis].over {
         None => &topology.hardware.network,
@@ -206,7 +208,7 @@ fn on_switch(topology: &Topology, axis: usize) -> Vec<usize> {
     switches.filter(|axis| network(topology, *axis).name == *name).collect()
 }
 
-/// Who owns the links of a device: itself, or its node.
+/// The owner of a device's links: the device, or its node.
 fn owner(topology: &Topology, axis: usize, at: &[i64]) -> Vec<i64> {
     let mut owner = at.to_vec();
     if network(topology, axis).attached == Attachment::Node {
@@ -216,7 +218,7 @@ fn owner(topology: &Topology, axis: usize, at: &[i64]) -> Vec<i64> {
     owner
 }
 
-/// The hops of a message, found by walking one coordinate after another, or else around what is down.
+/// The hops of a message: dimension-ordered, or a detour around failed links.
 fn hops(topology: &Topology, from: DeviceId, to: DeviceId, route: Route) -> Vec<OneHop<'_>> {
     let (start, goal) = (coordinates(&topology.mesh, from), coordinates(&topology.mesh, to));
     let mut way = Vec::new();
@@ -254,7 +256,7 @@ fn hops(topology: &Topology, from: DeviceId, to: DeviceId, route: Route) -> Vec<
     self::walked(topology, &start, &way)
 }
 
-/// The hops of a way from place to place.
+/// The hops of a route given as a sequence of coordinates.
 fn walked<'t>(topology: &'t Topology, start: &[i64], way: &[(usize, Vec<i64>)]) -> Vec<OneHop<'t>> {
     let mut at = start.to_vec();
     let mut hops = Vec::new();
@@ -279,7 +281,8 @@ fn walked<'t>(topology: &'t Topology, start: &[i64], way: &[(usize, Vec<i64>)]) 
     hops
 }
 
-/// What every device waits for before it has each value: an event, `Some(None)` for nothing, none where it is absent.
+/// Per device, the event after which it has the value: `Some(None)` if it has the value from the start, `None` if it
+/// never has it.
 type Holders = Vec<Option<Option<usize>>>;
 
 /// The end of the last event of a schedule.
@@ -313,7 +316,7 @@ fn events(schedule: &Schedule, topology: &Topology) -> Events {
     events
 }
 
-/// The operands of the same step that come by moves.
+/// Operands of the same step that result from moves.
 fn moved(schedule: &Schedule, id: OpId) -> Vec<OpId> {
     let of_step = |operand: &OpId| schedule.operation(*operand).step == schedule.operation(id).step;
     let is_move = |operand: &OpId| {
@@ -323,7 +326,7 @@ fn moved(schedule: &Schedule, id: OpId) -> Vec<OpId> {
     schedule.operands(id).into_iter().filter(of_step).filter(is_move).collect()
 }
 
-/// Whether what an operation takes has come by a message of its step.
+/// Whether an operand of the operation arrived by a message of its step.
 fn has_come(schedule: &Schedule, id: OpId) -> bool {
     let is_sent = |operand: &OpId| matches!(schedule.operation(*operand).kind, OpKind::Shuffle { .. });
     moved(schedule, id).iter().any(|operand| is_sent(operand) || has_come(schedule, *operand))
@@ -349,7 +352,7 @@ fn is_exchange(schedule: &Schedule, id: OpId) -> bool {
     !has_come(schedule, id) && is_cut(schedule, id) && !goes_on(schedule, id)
 }
 
-/// What was measured of a network with as many devices as the mesh has on it, or the next number.
+/// The measured figures of a network for the mesh's device count on it, or for the next count.
 fn figures<'t>(topology: &'t Topology, network: &'t Network) -> Option<&'t Measured> {
     let on_it = |axis: &Axis| axis.over.as_deref().unwrap_or(&topology.hardware.network.name) == network.name;
     let devices: u32 = topology.mesh.axes().iter().filter(|axis| on_it(axis)).map(|axis| axis.size).product();
@@ -358,9 +361,9 @@ fn figures<'t>(topology: &'t Topology, network: &'t Network) -> Option<&'t Measu
     all.iter().copied().find(|measured| measured.devices >= devices).or(all.last().copied())
 }
 
-/// All first hops of a shuffle, then all second hops, and so on.
+/// The events of a shuffle: all first hops, then all second hops, and so on.
 ///
-/// - `(starts, is_exchange)`: what its messages are.
+/// - `(starts, is_exchange)`: the kind of its messages.
 fn shuffle(
     events: &mut Events,
     topology: &Topology,
@@ -419,7 +422,7 @@ fn shuffle(
     holders
 }
 
-/// What one device does within itself, if the operands that are there are enough.
+/// The event of a local computation, if enough operands are present.
 fn compute(
     events: &mut Events,
     topology: &Topology,
@@ -453,7 +456,7 @@ fn compute(
     enough.then(|| Some(events.push(Event { needs, after, busy: takes, takes })))
 }
 
-/// One engine that computes, or some with work drawn at random; messages leave by one of them or by none.
+/// One compute engine, or several with randomly assigned work. Messages leave by one of them or by none.
 fn random_engines(random: &mut fastrand::Rng) -> Engines {
     if random.bool() {
         return Engines::default();
@@ -468,7 +471,7 @@ fn random_engines(random: &mut fastrand::Rng) -> Engines {
     Engines::new(engines).expect("all work")
 }
 
-/// Figures of messages drawn at random.
+/// Random figures of messages.
 fn random_figures(random: &mut fastrand::Rng) -> Measured {
     let mut messages = || {
         let protocol = |_| {
@@ -482,7 +485,7 @@ fn random_figures(random: &mut fastrand::Rng) -> Measured {
     Measured { devices: random.u32(1..=8), collectives, exchanges, sums: None }
 }
 
-/// A machine drawn at random.
+/// A random machine.
 pub(super) fn random_topology(random: &mut fastrand::Rng) -> Topology {
     let mut hardware = Hardware {
         hop_rule: *random.choice(&[HopRule::Larger, HopRule::Sum]).unwrap(),
@@ -550,7 +553,7 @@ pub(super) fn random_schedule(random: &mut fastrand::Rng, topology: &Topology) -
                     true => CoordMap::shifted(axis, shift),
                     false => CoordMap::rotated(axis, shift, random.u64(1..=2)),
                 };
-                // All of it on some devices, nothing on the others.
+                // The whole block on some devices, nothing on the others.
                 let slice = OpKind::Slice { view: vec![1, 60_000], region: vec![Cut::At(map), Cut::Whole] };
                 builder.push(slice, &[60_000], &[one])
             }

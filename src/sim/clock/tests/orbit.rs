@@ -1,4 +1,4 @@
-//! Where one device stands for all, the run is that over all devices, to the last digit.
+//! If one device represents all, the run equals the run over all devices exactly.
 
 use super::oracle::{random_schedule, random_topology};
 use super::*;
@@ -7,7 +7,7 @@ use crate::mesh::{AxisSet, DeviceId};
 use crate::schedule::verify;
 use crate::sim::clock::run_uncollapsed;
 
-/// A permutation of the groups of some axes; mostly one that commutes with steps along some of them.
+/// A permutation of the groups of some axes that mostly commutes with steps along some of them.
 fn random_sources(random: &mut fastrand::Rng, topology: &Topology) -> Sources {
     let mesh = &topology.mesh;
     let mut axes: Vec<AxisId> = mesh.axis_ids().filter(|_| random.bool()).collect();
@@ -32,7 +32,7 @@ fn random_sources(random: &mut fastrand::Rng, topology: &Topology) -> Sources {
     Sources::Table { axes, entries }
 }
 
-/// Mostly alike for all devices along some axes.
+/// A random schedule, mostly symmetric along some axes.
 fn symmetric_schedule(random: &mut fastrand::Rng, topology: &Topology) -> Schedule {
     let mut builder = Builder::new(topology);
     let mut values = vec![builder.input(&[60_000]), builder.input(&[60_000])];
@@ -95,12 +95,12 @@ fn one_device_for_all_is_the_run_over_all() {
     assert!(some > 1500 && sent > 500, "{some} cases collapse, {sent} of them send");
 }
 
-/// The axes along which one device stands for all.
+/// The axes along which one device represents all.
 fn collapsed(schedule: &Schedule, topology: &Topology) -> AxisSet {
     super::super::collapsed(verify(schedule).expect("a schedule"), topology)
 }
 
-/// One slow link, and nothing is collapsed.
+/// One slow link prevents any collapsing.
 #[test]
 fn a_slow_link_is_seen() {
     let sound = wired(Hardware::named("tpu_v5e").expect("shipped"), &[4, 6], Some(Wiring::Ring));
@@ -112,7 +112,7 @@ fn a_slow_link_is_seen() {
     let slow = Topology::with_degraded(sound.mesh.clone(), sound.hardware.clone(), &[slow]).expect("a link");
     assert!(collapsed(&builder.schedule, &slow).is_empty());
     assert!(builder.time(&slow).makespan > builder.time(&sound).makespan);
-    // One device that does otherwise, along X: Y is still alike.
+    // One device differs along X; Y is still symmetric.
     let entries = vec![Some(1), Some(0), Some(2), Some(3)];
     let sources = Sources::Table { axes: vec![AxisId::new(X)], entries };
     builder.push(OpKind::Shuffle { sources, route: Route::Shortest }, &[60_000], &[input]);

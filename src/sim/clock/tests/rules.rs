@@ -1,4 +1,4 @@
-//! The rules one by one: absence, order, overhead, computing.
+//! The timing rules one by one: absence, order, overhead, computation.
 
 use super::*;
 use crate::einsum::Einsum;
@@ -28,7 +28,7 @@ fn absent_blocks_send_nothing() {
     assert_eq!(topology.show_link(timing.busiest.unwrap()).to_string(), "X: (2)->(3)");
 }
 
-/// What is put where a device has no place for it makes no block there.
+/// Assembling a piece at an index outside a device's block produces no block there.
 #[test]
 fn an_assembly_without_a_piece_sends_nothing() {
     let topology = wired(v5e(), &[4], Some(Wiring::Ring));
@@ -52,7 +52,8 @@ fn a_message_to_oneself_takes_no_time() {
     assert_eq!((timing.makespan, timing.busiest), (Time::ZERO, None));
 }
 
-/// Two messages of the list over one link, one of them of two hops: the second hop gives way to the earlier message.
+/// Two messages share a link, one of them with two hops: its second hop waits for the message that is earlier in the
+/// list.
 #[test]
 fn a_link_serves_in_the_order_of_the_list() {
     let hardware = Hardware { hop_rule: HopRule::Sum, ..v5e() };
@@ -63,7 +64,8 @@ fn a_link_serves_in_the_order_of_the_list() {
     let near = builder.shift(large, X, -1, false, Route::Hops(1));
     let timing = builder.time(&topology);
     let each = at_link(&topology, 1_000_000);
-    // First hops leave 0 and 1 at once; the second hop over 1 -> 2 starts a latency later; then come the near ones.
+    // The first hops leave 0 and 1 at once; the second hop over 1 -> 2 starts one latency later; then follow the near
+    // ones.
     assert_eq!(timing.operation(far).finish, (us(&topology, 1) + each) * 2);
     assert_eq!(timing.operation(near).start, each);
     assert_eq!(timing.operation(near).finish, us(&topology, 2) + each * 3);

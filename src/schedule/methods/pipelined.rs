@@ -1,21 +1,21 @@
-//! Chunks that flow along a tree, one behind the other.
+//! Pipelined trees.
 //!
-//! Where sums rise, in step t a device at height h adds up chunk t - h and sends it to its parent; the root has one
-//! more chunk complete in each step. Where values fall, a device at depth d has chunk t - d and sends it to its
-//! children. So all chunks are on the way at once, and there are as many steps as chunks and levels together. Each
-//! step is a few operations for the whole tree: the map of chunks says which devices take part.
+//! Upwards, in step t a device at height h adds chunk t - h and sends it to its parent; the root completes one chunk per
+//! step. Downwards, a device at depth d has chunk t - d and sends it to its children. All chunks are in flight
+//! concurrently, and the number of steps is the number of chunks plus levels. Each step is a few operations for the whole
+//! tree: the map of chunks decides which devices take part.
 
 use super::super::{Builder, CoordMap, Cut, OpId, Region, Route, Sources};
 use crate::mesh::AxisId;
 use crate::operator::Operator;
 
-/// A rooted tree over the devices of a group, or some trees that begin at devices with the same value.
+/// A rooted tree over the devices of a group, or several trees whose roots hold the same value.
 pub(super) struct Tree {
-    /// The parent of each device, none of a root.
+    /// The parent of each device, `None` at a root.
     parents: Vec<Option<usize>>,
     /// The children of each device.
     children: Vec<Vec<usize>>,
-    /// How far each device is from the root.
+    /// The distance of each device from the root.
     depths: Vec<u64>,
 }
 
@@ -45,18 +45,18 @@ impl Tree {
         self.depths.iter().copied().max().unwrap_or(0)
     }
 
-    /// How many children a device can have.
+    /// The maximum number of children.
     fn width(&self) -> usize {
         self.children.iter().map(Vec::len).max().unwrap_or(0)
     }
 
-    /// Each device receives from its child of that place.
+    /// Each device receives from its n-th child.
     fn up(&self, axes: &[AxisId], place: usize) -> Sources {
         let entries = self.children.iter().map(|children| children.get(place).map(|child| number(*child)));
         Sources::Table { axes: axes.to_vec(), entries: entries.collect() }
     }
 
-    /// The children of that place receive from their parents.
+    /// The n-th children receive from their parents.
     fn down(&self, axes: &[AxisId], place: usize) -> Sources {
         let entry = |(at, parent): (usize, &Option<usize>)| {
             parent.filter(|parent| self.children[*parent].get(place) == Some(&at)).map(number)
@@ -69,24 +69,24 @@ fn number(at: usize) -> u32 {
     u32::try_from(at).expect("axes are shorter")
 }
 
-/// The part of a block that flows along a tree: one dim of a view counts its chunks.
+/// The part of a block that travels along a tree: one dim of a view counts its chunks.
 #[derive(Clone, Debug)]
 pub(super) struct Window {
     /// The block's extents, refined.
     pub(super) view: Vec<u64>,
-    /// What is taken of it; what is said of the chunks is not looked at.
+    /// The region of the part; the chunk dim's range is ignored.
     pub(super) region: Region,
     /// The dim of the view that counts chunks.
     pub(super) chunk: usize,
 }
 
 impl Window {
-    /// How many chunks there are.
+    /// Number of chunks.
     fn chunks(&self) -> u64 {
         self.view[self.chunk]
     }
 
-    /// A chunk for each device.
+    /// The region of one chunk per device.
     fn region(&self, chunk: CoordMap) -> Region {
         let mut region = self.region.clone();
         region[self.chunk] = Cut::At(chunk);
@@ -94,46 +94,46 @@ impl Window {
     }
 }
 
-/// Which way chunks flow.
+/// The direction of chunks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Course {
-    /// From the root to all.
+    /// Down: from the root to all.
     Fall,
-    /// From all to the root, combined.
+    /// Up: from all to the root, combined.
     Rise(Operator),
-    /// To the root, combined, and back.
+    /// Up to the root, combined, and back down.
     RiseAndFall(Operator),
 }
 
-/// The chunks of one tree on their way.
-pub(super) struct Wave<'a> {
+/// The state of one tree.
+pub(super) struct PipelinedTree<'a> {
     tree: &'a Tree,
     axes: &'a [AxisId],
     course: Course,
     value: OpId,
-    /// Where the chunks are in the value.
+    /// The chunks in the value.
     from: Window,
-    /// Where they stand in the result.
+    /// The chunks in the result.
     to: Window,
-    /// What came from the children in the step before.
+    /// Data received from the children in the previous step.
     risen: Vec<OpId>,
-    /// What came from the parents in the step before.
+    /// Data received from the parents in the previous step.
     fallen: Vec<OpId>,
     /// Pieces of the result.
     pieces: Vec<(OpId, Region)>,
 }
 
-impl<'a> Wave<'a> {
-    /// A wave over groups that the axes span; the tree numbers their ranks.
+impl<'a> PipelinedTree<'a> {
+    /// A pipelined tree over the groups of the axes; the tree numbers their ranks.
     pub(super) fn new(
         (tree, axes): (&'a Tree, &'a [AxisId]),
         course: Course,
         value: OpId,
         from: Window,
         to: Window,
-    ) -> Wave<'a> {
+    ) -> PipelinedTree<'a> {
         let (risen, fallen, pieces) = (Vec::new(), Vec::new(), Vec::new());
-        Wave { tree, axes, course, value, from, to, risen, fallen, pieces }
+        PipelinedTree { tree, axes, course, value, from, to, risen, fallen, pieces }
     }
 
     fn steps(&self) -> u64 {
@@ -144,14 +144,14 @@ impl<'a> Wave<'a> {
         self.from.chunks() + ways * self.tree.height()
     }
 
-    /// The chunk that each device has to do with in a step, if its turn comes `delay` steps after the start.
+    /// The chunk each device handles in a step, if it starts `delay` steps after the beginning.
     fn chunk(&self, step: u64, delay: impl Fn(u64) -> Option<u64>) -> CoordMap {
         let chunks = self.from.chunks();
         let entry = |depth: &u64| step.checked_sub(delay(*depth)?).filter(|chunk| *chunk < chunks);
         CoordMap::Table { axes: self.axes.to_vec(), entries: self.tree.depths.iter().map(entry).collect() }
     }
 
-    /// Whether somebody at a depth of this kind has a chunk in a step.
+    /// Whether any device at such a depth has a chunk in a step.
     fn is_busy(&self, step: u64, delay: impl Fn(u64) -> Option<u64>, depths: impl Iterator<Item = u64>) -> bool {
         let busy = |depth| Some(step.checked_sub(delay(depth)?)? < self.from.chunks());
         depths.into_iter().any(|depth| busy(depth) == Some(true))
@@ -185,7 +185,7 @@ impl<'a> Wave<'a> {
         self.fall(builder, step, complete, delay);
     }
 
-    /// Adds what came up to the own chunk, and sends it on; the sum, if the root has it complete.
+    /// Adds received data to the device's own chunk, and sends it on; returns the sum once complete at the root.
     fn rise(&mut self, builder: &mut Builder<'_>, step: u64, operator: Operator) -> Option<OpId> {
         let height = self.tree.height();
         let risen = std::mem::take(&mut self.risen);
@@ -205,7 +205,7 @@ impl<'a> Wave<'a> {
         (step >= height).then_some(sum)
     }
 
-    /// Keeps what came down, or what the root has, and sends it on.
+    /// Keeps received data, or the root's, and sends it on.
     fn fall(&mut self, builder: &mut Builder<'_>, step: u64, complete: Option<OpId>, delay: u64) {
         let fallen = std::mem::take(&mut self.fallen);
         let here: Vec<OpId> = complete.into_iter().chain(fallen).collect();
@@ -224,7 +224,7 @@ impl<'a> Wave<'a> {
     }
 }
 
-/// The values as one, of which no device has more than one.
+/// Merges values of which no device has more than one.
 pub(super) fn either(builder: &mut Builder<'_>, values: Vec<OpId>) -> OpId {
     if let [only] = values[..] {
         return only;
@@ -234,12 +234,12 @@ pub(super) fn either(builder: &mut Builder<'_>, values: Vec<OpId>) -> OpId {
     builder.assemble(extents.clone(), extents, values.into_iter().map(|value| (value, whole.clone())).collect())
 }
 
-/// All waves side by side, step by step; the pieces of each.
-pub(super) fn flow(builder: &mut Builder<'_>, mut waves: Vec<Wave<'_>>) -> Vec<Vec<(OpId, Region)>> {
-    for step in 0..waves.iter().map(Wave::steps).max().unwrap_or(0) {
-        for wave in waves.iter_mut().filter(|wave| step < wave.steps()) {
-            wave.advance(builder, step);
+/// Advances all pipelined trees in lockstep; returns the pieces of each.
+pub(super) fn flow(builder: &mut Builder<'_>, mut pipelines: Vec<PipelinedTree<'_>>) -> Vec<Vec<(OpId, Region)>> {
+    for step in 0..pipelines.iter().map(PipelinedTree::steps).max().unwrap_or(0) {
+        for pipeline in pipelines.iter_mut().filter(|pipeline| step < pipeline.steps()) {
+            pipeline.advance(builder, step);
         }
     }
-    waves.into_iter().map(|wave| wave.pieces).collect()
+    pipelines.into_iter().map(|pipeline| pipeline.pieces).collect()
 }

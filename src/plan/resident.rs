@@ -1,20 +1,20 @@
-//! What a device holds beside the step that it does.
+//! Memory of inputs that stay resident during other steps.
 
 use super::StepOp;
 use crate::program::{Definition, Program, ValueId, Wanted};
 use crate::supply::Supply;
 
-/// Bytes of a device that it holds at the least while something else is done: inputs that are not donated, which are there
-/// from the start to the end.
+/// Bytes that a device holds in addition to the current step: inputs that are not donated, which are live from start to
+/// end.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Beside {
-    /// While a value is moved, for itself or for one of its users.
+pub(super) struct Resident {
+    /// During moves of a value, for itself or for its users.
     pub(super) moves: u64,
-    /// While a value is computed.
+    /// During the computation of a value.
     pub(super) making: u64,
 }
 
-impl Beside {
+impl Resident {
     pub(super) fn of(self, op: &StepOp) -> u64 {
         match op {
             StepOp::Collective(_) => self.moves,
@@ -25,10 +25,10 @@ impl Beside {
     }
 }
 
-/// What is there beside the steps of each value: all such inputs but those that the step itself counts.
+/// Resident bytes during the steps of each value, without the inputs that the step itself counts.
 ///
-/// - `cautious`: a value is computed as if its operands were there as they came, too; that may be more than is held.
-pub(super) fn beside(program: &Program, cautious: bool) -> Vec<Beside> {
+/// - `cautious`: counts the operands of a computation in their original layouts too, which may overestimate.
+pub(super) fn resident(program: &Program, cautious: bool) -> Vec<Resident> {
     let bytes = |id: ValueId| match &program.value(id).wanted {
         Wanted::Exact(sharding) if program.value(id).definition == Definition::Input { supply: Supply::Held } => {
             let bytes = program.layout(id, sharding.clone()).local_bytes(&program.mesh).0;
@@ -43,7 +43,7 @@ pub(super) fn beside(program: &Program, cautious: bool) -> Vec<Beside> {
     };
     let of = |id: ValueId| {
         let operands = program.value(id).definition.operands();
-        Beside { moves: all_but(&[id]), making: if cautious { all_but(&[]) } else { all_but(operands) } }
+        Resident { moves: all_but(&[id]), making: if cautious { all_but(&[]) } else { all_but(operands) } }
     };
     program.value_ids().map(of).collect()
 }

@@ -1,9 +1,9 @@
-//! Gathers and reductions that go from neighbour to neighbour.
+//! Ring and line gathers and reductions, from neighbour to neighbour.
 //!
-//! A gather is told by how far each shard flows up (towards higher coordinates) and down. Every step forwards what
-//! arrived in the step before. A reduction is the same turned round in time: partial sums flow towards their owner
-//! and take up one contribution at each device on the way, so that each contribution travels once. What flows up in
-//! the one flows up in the other: a method uses the same links in both.
+//! A gather is described by how far each shard travels up (towards higher coordinates) and down. Every step forwards the
+//! data of the previous step. A reduction is the same reversed in time: partial sums travel towards their owner and add
+//! one contribution at each device, so each contribution travels once. A method uses the same links in the same
+//! directions for both.
 
 use super::super::{Builder, CoordMap, OpId, Route, Sources};
 use super::Method;
@@ -13,7 +13,7 @@ use crate::mesh::{Axes, Mesh};
 use crate::method::{self, Family};
 use crate::operator::Operator;
 
-/// How far shards flow.
+/// Distances that shards travel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Flow {
     /// Links up.
@@ -22,24 +22,24 @@ pub(super) struct Flow {
     down: i64,
     /// Whether coordinates wrap; without, nothing passes the ends.
     wrap: bool,
-    /// What happens to halves.
+    /// The treatment of halves.
     halves: Halves,
 }
 
-/// Which shards are cut in two.
+/// Which shards are halved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Halves {
-    /// None.
+    /// No shard is halved.
     Never,
-    /// All: one half flows up, the other down.
+    /// All are halved: one half goes up, the other down.
     Always,
-    /// After the last step, one half flows one link further up and the other one link further down.
+    /// After the last step, one half goes one link further up and the other one link further down.
     AtAntipode,
 }
 
-/// The flow of a method that has one, on an axis of at least 2.
+/// The distances of a method, on an axis of at least 2; `None` for other methods.
 ///
-/// An axis of 2 is one cable: there each ring is the line.
+/// An axis of 2 is one cable, where a ring equals a line.
 pub(super) fn flow(method: Method, n: u64) -> Option<Flow> {
     let n = i64::try_from(n).ok()?;
     let Family::Flow(way) = method.family() else { return None };
@@ -56,16 +56,16 @@ pub(super) fn flow(method: Method, n: u64) -> Option<Flow> {
     })
 }
 
-/// What flows in one direction.
+/// The stream in one direction.
 #[derive(Clone, Debug)]
 struct Stream {
     /// 1 for up, -1 for down.
     sign: i64,
     /// Links.
     steps: i64,
-    /// The part of each shard that flows, if not all.
+    /// The part of each shard that travels, if not all.
     part: Option<Part>,
-    /// The part that flows one link more.
+    /// The part that travels one more link.
     last: Option<Part>,
 }
 
@@ -74,14 +74,14 @@ impl Stream {
         self.steps + i64::from(self.last.is_some())
     }
 
-    /// What of a shard is still there after so many links.
+    /// The part of a shard that still travels after this many links.
     fn part_after(&self, links: i64) -> Option<&Part> {
         if links > self.steps { self.last.as_ref() } else { self.part.as_ref() }
     }
 }
 
 impl Flow {
-    /// The streams for shards of these extents. A shard of one element cannot be cut and goes the first way.
+    /// The streams for shards of these extents. A shard of one element is not halved and goes the first way.
     fn streams(&self, extents: &[u64]) -> Vec<Stream> {
         let stream = |sign, steps| Stream { sign, steps, part: None, last: None };
         let (mut up, mut down) = (stream(1, self.up), stream(-1, self.down));
@@ -100,13 +100,13 @@ impl Flow {
         CoordMap::along(mesh, axes, shift, self.wrap)
     }
 
-    /// One rank on.
+    /// Sends by one rank.
     fn forward(&self, builder: &mut Builder<'_>, axes: Axes, value: OpId, sign: i64) -> OpId {
         builder.shuffle(value, Sources::Shift { axes, by: -sign, wrap: self.wrap }, Route::Hops(sign))
     }
 }
 
-/// Both directions step by step; the shard that came s links up goes into slot c - s.
+/// Runs both directions step by step; the shard that came s links up goes into slot c - s.
 pub(super) fn all_gather(builder: &mut Builder<'_>, flow: Flow, place: Place, shard: OpId) -> OpId {
     let n = place.axes.group_size(builder.mesh());
     let mut extents = builder.extents(shard).to_vec();
@@ -141,7 +141,7 @@ struct Reduction<'a, 'b> {
     operator: Operator,
 }
 
-/// Partial sums start where the gather would end and take up a contribution at each device.
+/// Partial sums start where the gather would end and add a contribution at each device.
 pub(super) fn reduce_scatter(
     builder: &mut Builder<'_>,
     flow: Flow,
@@ -167,13 +167,13 @@ pub(super) fn reduce_scatter(
 }
 
 impl Reduction<'_, '_> {
-    /// The own contribution to the block of the device `links` further on.
+    /// The device's contribution to the block of the device `links` further on.
     fn own(&mut self, links: i64, part: Option<&Part>) -> OpId {
         let slot = self.flow.slot(self.builder.mesh(), self.place.axes, links);
         self.place.slot(self.builder, self.value, slot, part)
     }
 
-    /// Adds the own contribution to what arrived, and sends the sum on: it has `links` to go yet.
+    /// Adds the device's contribution to the received sum and sends it on, with `links` to go.
     fn advance(&mut self, stream: &Stream, links: i64, arrived: Option<OpId>) -> OpId {
         let owner = stream.sign * links;
         let sum = match (arrived, &stream.last) {
@@ -187,7 +187,7 @@ impl Reduction<'_, '_> {
         self.flow.forward(self.builder, self.place.axes, sum, stream.sign)
     }
 
-    /// A whole partial sum, of which one half has a contribution already.
+    /// A whole partial sum, one half of which already has a contribution.
     fn complete(&mut self, owner: i64, half: OpId, part: &Part) -> OpId {
         let whole = self.own(owner, None);
         let extents = self.builder.extents(whole).to_vec();
@@ -202,7 +202,7 @@ impl Reduction<'_, '_> {
         self.builder.assemble(extents, view, pieces)
     }
 
-    /// The owner adds its own contribution to what came from both sides.
+    /// The owner adds its own contribution to the sums from both sides.
     fn finish(&mut self, streams: &[Stream], arrived: &[OpId], block: Vec<u64>) -> OpId {
         let view = self.place.shard_view(&block);
         let mut pieces = Vec::new();
@@ -221,8 +221,8 @@ impl Reduction<'_, '_> {
     }
 }
 
-/// Whole values flow both ways, round a ring until they meet or up to the ends of a line, and each device combines all
-/// that it gets.
+/// Whole values travel both ways, round a ring until they meet or up to the ends of a line, and each device combines all
+/// it receives.
 pub(super) fn all_reduce(
     builder: &mut Builder<'_>,
     method: Method,

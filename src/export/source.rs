@@ -1,8 +1,8 @@
-//! Where a statement stands, for those who read what becomes of it.
+//! Source lines of statements, for comments in exported code.
 
 use crate::span::Span;
 
-/// The line on which a statement or an expression begins: its number from 1, and its text without spaces around.
+/// The line on which a statement or expression begins: its number from 1, and its trimmed text.
 pub(crate) fn line(source: &str, span: Span) -> (usize, &str) {
     let before = source.get(..span.range().start).unwrap_or_default();
     let start = before.rfind('\n').map_or(0, |end| end + 1);

@@ -1,0 +1,217 @@
+"""Programs of JAX functions.
+
+    import shardc, shardc.jax
+    program = shardc.jax.program(step, params, batch)      # arrays or jax.ShapeDtypeStruct, with shardings
+    print(program.text)
+    shardc.plan(program.text, hardware="tpu_v5p")
+    shardc.jax.audit(step, params, batch).factor           # bytes that XLA moves over those of the plan
+    fast = jax.jit(shardc.jax.planned(step, params, batch)) # the same function, with the collectives of the plan
+
+`python -m shardc.jax module:function` prints the program of `function()`, which returns a function and its arguments;
+`python -m shardc.jax audit module:function` compares what XLA moves for it with the plan.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Callable
+
+import jax
+
+from . import _options, _run, binary
+
+__all__ = ["Argument", "Audit", "Move", "Planned", "Program", "audit", "planned", "program"]
+
+
+@dataclass(frozen=True)
+class Argument:
+    """An argument of the function as inputs of the program."""
+
+    array: str
+    """The name of the input."""
+    per_iteration: bool
+    """Whether row `k` is the input of iteration `k` of a `repeat`: `W`, `W.2`, `W.3` and so on."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program, and what it calls the leaves of the function's arguments and results."""
+
+    text: str
+    arguments: dict[int, Argument]
+    """By the number of the leaf; leaves that the function does not use are missing."""
+    results: list[str]
+
+
+def program(function: Callable[..., Any], *arguments: Any, hardware: str | None = None, mesh: str | None = None, open: bool = False) -> Program:
+    """Makes a program of a function and the shapes, dtypes and shardings of its arguments.
+
+    - `hardware`: the profile that the program names.
+    - `mesh`: another mesh than that of the shardings, such as `"data=8, model=4"`; all layouts are then left to the plan.
+    - `open`: layouts of arguments without a sharding are left to the plan; by default they are replicated.
+
+    Raises `shardc.Error` for operations that cannot be imported.
+    """
+    lowered = (function if hasattr(function, "lower") else jax.jit(function)).lower(*arguments)
+    options = _options({"on": hardware, "mesh": mesh, "open": open})
+    told = _run(["import", "-", *options, "--format", "json"], lowered.as_text(debug_info=True))
+    document = json.loads(told)
+    inputs = [Argument(**argument) for argument in document["arguments"]]
+    leaves = len(jax.tree.leaves(arguments))
+    kept = sorted(lowered._lowering.compile_args["kept_var_idx"]) if len(inputs) < leaves else range(leaves)
+    return Program(document["program"], dict(zip(kept, inputs)), document["results"])
+
+
+class Planned:
+    """A function of the same arguments and results that executes the plan of its program."""
+
+    program: Program
+    """The program."""
+    source: str
+    """The module that executes its plan, as `shardc export --to jax` writes it."""
+    mesh: jax.sharding.Mesh
+    """The mesh that it runs on."""
+
+    def __init__(self, program: Program, source: str, results: Any, mesh: jax.sharding.Mesh | None) -> None:
+        self.program, self.source = program, source
+        self._module: dict[str, Any] = {}
+        exec(compile(source, "<shardc>", "exec"), self._module)  # noqa: S102 (what the command has written)
+        self._results, self._tree = jax.tree.flatten(results)
+        self.mesh = mesh or self._module["make_mesh"]()
+
+    def __call__(self, *arguments: Any) -> Any:
+        leaves, inputs = jax.tree.leaves(arguments), self._module["INPUTS"]
+        given = {}
+        for number, argument in self.program.arguments.items():
+            name = _named(argument.array, inputs)
+            if name is not None:
+                # Programs have no dims of size 1, and split dims where an operation does.
+                shape = inputs[name][0]
+                leaf = leaves[number]
+                rows = [leaf[row].reshape(shape) for row in range(leaf.shape[0])] if argument.per_iteration else None
+                given[name] = leaf.reshape(shape) if rows is None else tuple(rows)
+        made = self._module["run"](self.mesh, *(given[name] for name in inputs))
+        made = dict(zip(self._module["OUTPUTS"], made if isinstance(made, tuple) else (made,)))
+        results = [made[_named(name, made)] for name in self.program.results]
+        shaped = [array.reshape(result.shape) for array, result in zip(results, self._results, strict=True)]
+        return jax.tree.unflatten(self._tree, shaped)
+
+
+def _named(array: str, names: Any) -> str | None:
+    """The name of an array in a module, where names that Python or the module need end with `_`."""
+    return next((name for name in (array, array + "_") if name in names), None)
+
+
+def planned(function: Callable[..., Any], *arguments: Any, mesh: jax.sharding.Mesh | None = None, **options: Any) -> Planned:
+    """Makes a function of the same arguments and results that executes the plan of its program: compute and collectives of each
+    device are those that `shardc plan` lists. It can be called, compiled by `jax.jit`, and differentiated.
+
+    - `arguments`: as for `program`.
+    - `mesh`: the mesh to run on; by default one of all devices.
+    - `options`: those of `shardc plan`, such as `hardware="tpu_v5p"`.
+
+    Raises `shardc.Error` for operations that cannot be imported.
+    """
+    made = program(function, *arguments)
+    source = _run(["export", "-", "--to", "jax", *_options(options)], made.text)
+    return Planned(made, source, jax.eval_shape(function, *arguments), mesh)
+
+
+@dataclass(frozen=True)
+class Move:
+    """A collective, of the compiled module or of the plan; bytes and time are those of all repetitions."""
+
+    name: str
+    """`AllReduce_data`"""
+    what: str
+    """The bytes of its result, or the arrays of a plan: `A[I_X] -> A[I]`."""
+    times: int
+    """Repetitions, by the trip counts of the loops around it."""
+    bytes_received: int
+    """By the device that receives most."""
+    time: float | None
+    """Seconds on the links; `None` if its groups are not those of mesh axes."""
+    source: str | None
+    """`model.py:12`"""
+
+
+@dataclass(frozen=True)
+class Audit:
+    """What XLA moves for a function, beside the plan of its program."""
+
+    factor: float
+    """Bytes that XLA moves over those of the plan; infinite if the plan moves none."""
+    xla: list[Move]
+    plan: list[Move]
+    text: str = field(repr=False)
+    """Both, line by line of the source."""
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def audit(function: Callable[..., Any], *arguments: Any, hardware: str | None = None, **options: Any) -> Audit:
+    """Compiles a function with XLA and compares what it moves with the plan of its program.
+
+    The devices may be forced: `XLA_FLAGS=--xla_force_host_platform_device_count=8`. `options` are those of `shardc audit`,
+    such as `costs="exact"`; the default plans the fewest bytes.
+
+    Raises `shardc.Error` for operations that cannot be imported.
+    """
+    lowered = (function if hasattr(function, "lower") else jax.jit(function)).lower(*arguments)
+    with tempfile.TemporaryDirectory() as folder:
+        module, source = Path(folder) / "module.hlo", Path(folder) / "module.mlir"
+        module.write_text(lowered.compile().as_text())
+        source.write_text(lowered.as_text(debug_info=True))
+        words = ["audit", str(module), "--program", str(source), *_options({"hardware": hardware, **options})]
+        text = _run(words)
+        document = json.loads(_run([*words, "--format", "json"]))
+    sides = {side: document[side]["collectives"] for side in ("module", "plan")}
+    xla, plan = (
+        [
+            Move(
+                name=move["name"],
+                what=move["what"],
+                times=move["times"],
+                bytes_received=move["bytes_received_per_device"],
+                time=move.get("time_s"),
+                source=move.get("source"),
+            )
+            for move in moves
+        ]
+        for moves in sides.values()
+    )
+    factor = document["factor"]
+    return Audit(float("inf") if factor is None else factor, xla, plan, text)
+
+
+def main(words: list[str]) -> None:
+    """`module:function`, and options of `shardc import`, or `audit module:function`, and options of `shardc audit`."""
+    audits = words[:1] == ["audit"]
+    words = words[1:] if audits else words
+    if not words or ":" not in words[0]:
+        sys.exit("usage: python -m shardc.jax [audit] MODULE:FUNCTION [OPTIONS of `shardc import` or `shardc audit`]")
+    sys.path.insert(0, "")
+    module, name = words[0].split(":")
+    function, *arguments = getattr(importlib.import_module(module), name)()
+    lowered = jax.jit(function).lower(*arguments)
+    if not audits:
+        print(_run(["import", "-", *words[1:]], lowered.as_text(debug_info=True)), end="")
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder) / "module.mlir"
+        source.write_text(lowered.as_text(debug_info=True))
+        command = [binary(), "audit", "-", "--program", str(source), *words[1:]]
+        # The command prints its own errors, and its exit status is that of the script.
+        done = subprocess.run(command, input=lowered.compile().as_text(), text=True, check=False)
+    sys.exit(done.returncode)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

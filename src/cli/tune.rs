@@ -1,0 +1,100 @@
+//! `shardc tune`
+
+use super::progress::Progress;
+use super::{Failure, Output, Sizes, effort, files, input};
+use crate::compiler::{Options, Overlapping, Spelling};
+use crate::costs::CostModel;
+use crate::report::tune::Tuned;
+use crate::sweep::{self, Point};
+use crate::tune;
+use clap::Args;
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+/// Most meshes that are tried.
+const MOST_MESHES: usize = 1 << 16;
+
+#[derive(Debug, Args)]
+pub(super) struct Tune {
+    /// A program; `-` is standard input
+    file: String,
+    /// Numbers of devices, separated by commas; all meshes of the program's axes with as many devices are tried
+    #[arg(long, value_name = "COUNTS", value_delimiter = ',', required = true, value_parser = input::number)]
+    devices: Vec<u64>,
+    /// Leave the layouts of all inputs to the plan; otherwise of those with `_?`
+    #[arg(long)]
+    open: bool,
+    /// Plan all meshes, also those that cannot be the fastest: they may take less memory
+    #[arg(long)]
+    every: bool,
+    /// Write the programs of the fastest plans, and of those that take less memory, to this new folder
+    #[arg(short, long, value_name = "FOLDER")]
+    output: Option<PathBuf>,
+    /// Hardware profiles or TOML files, separated by commas
+    #[arg(long, value_name = "NAME|FILE.toml", value_delimiter = ',')]
+    hardware: Vec<String>,
+    /// Cost model of the planner
+    #[arg(long, value_enum, default_value_t)]
+    costs: CostModel,
+    /// Overlap communication with computation by splitting and reordering steps
+    #[arg(long, value_enum, default_value_t)]
+    overlap: Overlapping,
+    #[command(flatten)]
+    sizes: Sizes,
+    #[command(flatten)]
+    effort: effort::Effort,
+    #[command(flatten)]
+    format: Output,
+}
+
+impl Tune {
+    pub(super) fn run(&self) -> Result<(), Failure> {
+        let source = input::source(&self.file)?;
+        let hardware = self.hardware.iter().map(|name| input::hardware(name)).collect::<Result<Vec<_>, _>>()?;
+        let until = self.effort.half();
+        let budget = self.effort.start()?;
+        let options = Options { costs: self.costs, overlap: self.overlap, budget, ..Options::default() };
+        let (program, _) = input::checked(&source, &options, self.format.format)?;
+        let text = if self.open { tune::opened(&source.text, &program) } else { source.text.clone() };
+        // Axes whose size is given stay as they are.
+        let mut axes = sweep::axes(&text, Spelling::Exact);
+        let fixed = self.sizes.set.iter().filter(|(name, _)| axes.contains(name));
+        let fixed = fixed.map(|(_, size)| *size).fold(1u64, u64::saturating_mul).max(1);
+        axes.retain(|axis| self.sizes.set.iter().all(|(name, _)| name != axis));
+        let mut points = Vec::new();
+        let counts: BTreeSet<u64> = self.devices.iter().copied().collect();
+        let counts = counts.into_iter().filter(|devices| devices.is_multiple_of(fixed));
+        for sizes in counts.flat_map(|devices| tune::meshes(&axes, devices / fixed)) {
+            let sizes: Vec<(String, u64)> = self.sizes.set.iter().cloned().chain(sizes).collect();
+            let own = hardware.iter().cloned().map(Some).chain(hardware.is_empty().then_some(None));
+            points.extend(own.map(|hardware| Point { sizes: sizes.clone(), hardware }));
+        }
+        if points.len() > MOST_MESHES {
+            return Err(Failure::Call(format!("there are {} meshes, more than {MOST_MESHES}", points.len())));
+        }
+        let progress = Progress::of(points.len());
+        progress.begin("planned");
+        let unknown = |error| Failure::Call(format!("`--set`: {error} (in `{}`)", source.name));
+        let done = || progress.done();
+        let tried = tune::tune(&text, Spelling::Exact, &options, points, self.every, until, done).map_err(unknown)?;
+        drop(progress);
+        let tuned = Tuned::new(&tried, &axes);
+        if let Some(folder) = &self.output {
+            let name = |tried: &tune::Tried| {
+                let sizes: Vec<String> = tried.point.sizes.iter().map(|(name, size)| format!("{name}{size}")).collect();
+                let machine = tried.point.hardware.as_ref().map(|hardware| format!("_{}", hardware.name));
+                format!("{}{}.shard", sizes.join("_"), machine.unwrap_or_default())
+            };
+            let programs = tuned
+                .frontier()
+                .map(|(tried, figures)| (name(tried), tune::written(&text, &tried.point.sizes, &figures.filled)));
+            let programs: Vec<(String, String)> = programs.collect();
+            files::write_folder(folder, programs.iter().map(|(name, text)| (name.clone(), text.as_bytes())))?;
+        }
+        match self.format.format {
+            super::Format::Text => input::print(&tuned.text())?,
+            super::Format::Json => input::print_json(&tuned.document(&source.name))?,
+        }
+        if tuned.frontier().next().is_none() { Err(Failure::Program) } else { Ok(()) }
+    }
+}

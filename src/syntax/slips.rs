@@ -1,0 +1,349 @@
+//! Corrects slips of notation: each correction of a rejected statement is offered only if it parses.
+//!
+//! ```text
+//! A: bf16[I/X, J]      A: bf16[I_X, J]
+//! mesh X: 4, Y: 2      mesh {X: 4, Y: 2}
+//! ```
+
+use super::error::dtype_meant;
+use super::known::pieces;
+use crate::dtype::DType;
+use std::borrow::Cow;
+
+/// Statements longer than this are not corrected.
+const LONGEST: usize = 400;
+
+/// The statement that was likely meant; the grammar rejects `text` at byte `at`.
+///
+/// - `parses`: whether the grammar accepts a statement.
+pub(super) fn corrected(text: &str, at: usize, parses: fn(&str) -> bool) -> Option<String> {
+    if text.len() > LONGEST || text.contains(['#', '\n']) {
+        return None;
+    }
+    let steps: [fn(&str) -> Option<String>; 14] = [
+        tuple_of_sizes,
+        block,
+        expectation,
+        decimal_signs,
+        subscripts,
+        axes_apart,
+        dtype,
+        placement,
+        operators,
+        bare_sum,
+        collective_brackets,
+        last_comma,
+        factors,
+        iterations,
+    ];
+    let mut line = Cow::Borrowed(text);
+    for step in steps {
+        let Some(next) = step(&line).filter(|next| *next != line) else { continue };
+        line = Cow::Owned(next);
+        if parses(&line) {
+            return Some(line.into_owned());
+        }
+    }
+    missing_sign(text, at).into_iter().chain(missing_closer(text)).find(|line| parses(line))
+}
+
+fn is_name(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_alphabetic()) && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+}
+
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|c| c.is_ascii_digit())
+}
+
+/// `I, J = 64, 64`.
+fn tuple_of_sizes(text: &str) -> Option<String> {
+    let (names, sizes) = text.split_once('=')?;
+    let (names, sizes) = (pieces(names), pieces(sizes));
+    let fits = names.len() > 1 && names.len() == sizes.len();
+    if !fits || !names.iter().all(|name| is_name(name)) || !sizes.iter().all(|size| is_number(size)) {
+        return None;
+    }
+    let items: Vec<String> = names.iter().zip(sizes).map(|(name, size)| format!("{name}: {size}")).collect();
+    Some(format!("dims {{{}}}", items.join(", ")))
+}
+
+/// `mesh X: 4, Y: 2`, `mesh {4, 2}`, `mesh {X = 4}`, `mesh {X: 4 Y: 2}`, `dims = {I: 64}`, `dims {I: 4,096}`.
+fn block(text: &str) -> Option<String> {
+    let word = ["mesh", "dims"].into_iter().find(|word| text.starts_with(word))?;
+    let rest = text[word.len()..].trim_start_matches([' ', '\t', '=', ':']);
+    let (body, tail) = match rest.find(" on ") {
+        Some(at) if word == "mesh" => (&rest[..at], &rest[at..]),
+        Some(_) | None => (rest, ""),
+    };
+    let body = body.trim().trim_start_matches(['{', '(', '[']).trim_end_matches(['}', ')', ']']);
+    if body.is_empty() || body.contains(['(', ')', '{', '}', '"', '\'', '.']) {
+        return None;
+    }
+    let mut items: Vec<String> = Vec::new();
+    for item in body.split(',').map(str::trim).filter(|item| !item.is_empty()) {
+        match items.last_mut() {
+            // A sign between thousands.
+            Some(last)
+                if word == "dims"
+                    && is_number(item)
+                    && item.len() == 3
+                    && last.ends_with(|c: char| c.is_ascii_digit()) =>
+            {
+                last.push_str(item);
+            }
+            _ => items.extend(between_words(item)),
+        }
+    }
+    let names = ["X", "Y", "Z", "W"];
+    for (place, item) in items.iter_mut().enumerate() {
+        if let Some((name, size)) = item.split_once('=')
+            && size.trim().starts_with(|c: char| c.is_ascii_digit())
+        {
+            *item = format!("{}: {}", name.trim(), size.trim());
+        }
+        if word == "mesh" && is_number(item) {
+            *item = format!("{}: {item}", names.get(place)?);
+        }
+        if item.ends_with('K') && item.rsplit([' ', ':']).next().is_some_and(|size| is_number(&size[..size.len() - 1]))
+        {
+            item.replace_range(item.len() - 1.., "k");
+        }
+    }
+    Some(format!("{word} {{{}}}{tail}", items.join(", ")))
+}
+
+/// `X: 4 Y: 2`, cut before each name with a colon.
+fn between_words(item: &str) -> Vec<String> {
+    let mut items: Vec<String> = vec![String::new()];
+    for word in item.split(' ').filter(|word| !word.is_empty()) {
+        let last = items.last_mut().expect("begins with one");
+        if word.ends_with(':') && is_name(&word[..word.len() - 1]) && !last.is_empty() {
+            items.push(word.to_owned());
+        } else {
+            *last = if last.is_empty() { word.to_owned() } else { format!("{last} {word}") };
+        }
+    }
+    items
+}
+
+/// `expect C = AllReduce_X`, `expect communication == 0`, `limit hbm 16GB`, `limit memory = 16GB`, `assert memory < 1GB`.
+fn expectation(text: &str) -> Option<String> {
+    let (word, rest) = text.split_once(' ')?;
+    let word = match word {
+        "expect" | "limit" => word,
+        "assert" | "require" => "expect",
+        _ => return None,
+    };
+    let head = rest.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').next().unwrap_or_default();
+    let tail = rest[head.len()..].trim();
+    let amount = tail.trim_start_matches(['=', '<', '>', ' ']);
+    let measure = match head.to_lowercase().as_str() {
+        "memory" | "hbm" | "mem" | "vram" | "ram" => "memory",
+        "communication" | "comm" | "comms" | "traffic" => "communication",
+        "time" | "latency" | "runtime" | "duration" => "time",
+        "flops" | "flop" | "compute" => "flops",
+        _ => "",
+    };
+    if word == "limit" {
+        return (!measure.is_empty()).then(|| format!("limit {measure} {amount}"));
+    }
+    let nothing = ["no collectives", "no comm", "no comms", "no collective", "no communications"];
+    if nothing.contains(&rest) || measure == "communication" && tail.starts_with('=') && amount == "0" {
+        return Some("expect no communication".to_owned());
+    }
+    if !measure.is_empty() {
+        return Some(format!("expect {measure} {tail}"));
+    }
+    let (name, moves) = rest.split_once('=')?;
+    let name = name.trim().trim_start_matches("collectives ").trim();
+    let moves = moves.trim_start_matches('=').trim().trim_start_matches('[').trim_end_matches(']');
+    is_name(name).then(|| format!("expect collectives {name} = [{moves}]"))
+}
+
+/// `A – 1`, `A × B`.
+fn decimal_signs(text: &str) -> Option<String> {
+    Some(text.replace(['–', '—', '−'], "-").replace('×', "*").replace("\\times", "*"))
+}
+
+/// `I/X`, `I@X`, `I^X`, `I_(X,Y)` in brackets.
+fn subscripts(text: &str) -> Option<String> {
+    let mut depth = 0usize;
+    let mut line = String::with_capacity(text.len());
+    let mut open = false;
+    for (at, c) in text.char_indices() {
+        match c {
+            '[' => depth += 1,
+            ']' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        let behind = text[at + c.len_utf8()..].chars().next().is_some_and(|c| c.is_ascii_alphabetic());
+        let before = text[..at].ends_with(|c: char| c.is_ascii_alphanumeric());
+        line.push(match c {
+            '/' | '@' | '^' if depth > 0 && behind && before => '_',
+            '(' if depth > 0 && text[..at].ends_with('_') => {
+                open = true;
+                '{'
+            }
+            ')' if open => {
+                open = false;
+                '}'
+            }
+            c => c,
+        });
+    }
+    Some(line)
+}
+
+/// `bf16[I, J][X, None]`.
+fn axes_apart(text: &str) -> Option<String> {
+    let (before, axes) = text.split_once("][")?;
+    let (head, dims) = before.rsplit_once('[')?;
+    let (axes, behind) = axes.split_once(']')?;
+    let (dims, axes) = (pieces(dims), pieces(axes));
+    if !head.contains(':') || dims.len() < axes.len() {
+        return None;
+    }
+    let items: Vec<String> = dims
+        .iter()
+        .enumerate()
+        .map(|(place, dim)| match axes.get(place).map(|axis| axis.trim_matches(['\'', '"'])) {
+            Some("None" | ":" | "null" | "_" | "-") | None => (*dim).to_owned(),
+            Some(axis) => format!("{dim}_{axis}"),
+        })
+        .collect();
+    Some(format!("{head}[{}]{behind}", items.join(", ")))
+}
+
+/// `A: torch.float16[I]`, `A bf16[I]`, `A: [I] bf16`, `A: Array[bf16, I]`.
+fn dtype(text: &str) -> Option<String> {
+    let typed = |word: &str| -> Option<String> {
+        let word = word.rsplit('.').next()?;
+        word.parse::<DType>().ok().map(|dtype| dtype.to_string()).or_else(|| dtype_meant(word).map(str::to_owned))
+    };
+    if let Some((name, rest)) = text.split_once(':') {
+        let (name, rest) = (name.trim(), rest.trim());
+        if !is_name(name) {
+            return None;
+        }
+        if rest.starts_with('[') {
+            let (brackets, word) = rest.split_once(']')?;
+            return Some(format!("{name}: {}{brackets}]", typed(word.trim())?));
+        }
+        let (word, brackets) = rest.split_at(rest.find('[')?);
+        return Some(format!("{name}: {}{brackets}", typed(word.trim())?));
+    }
+    let (name, rest) = text.split_once(' ')?;
+    let (word, brackets) = rest.split_at(rest.find('[')?);
+    is_name(name).then_some(())?;
+    Some(format!("{name}: {}{brackets}", typed(word.trim())?))
+}
+
+/// `A: bf16[I, J] donate`, `A: bf16[I, J], donated`.
+fn placement(text: &str) -> Option<String> {
+    let (declared, rest) = text.rsplit_once(']')?;
+    let rest = rest.trim().trim_start_matches(',').trim();
+    matches!(rest, "donate" | "donates" | "donated" | "@donated").then(|| format!("{declared}] donated"))
+}
+
+/// `=>`, `A += B`.
+fn operators(text: &str) -> Option<String> {
+    if let Some((value, result)) = text.split_once("=>") {
+        return Some(format!("{value}->{result}"));
+    }
+    let signs = [(" += ", "+"), (" -= ", "-"), (" *= ", ".*"), (" /= ", "/")];
+    let (name, sign, value) =
+        signs.into_iter().find_map(|(from, sign)| text.split_once(from).map(|(name, value)| (name, sign, value)))?;
+    let grouped = value.contains([' ', '+', '-', '*', '/']) && sign != "+";
+    let value = if grouped { format!("({value})") } else { value.to_owned() };
+    Some(format!("{name} = {name} {sign} {value}"))
+}
+
+/// `C[I, K]U_X`.
+fn bare_sum(text: &str) -> Option<String> {
+    let at = ["]U_", "]MAX_", "]MIN_"].into_iter().find_map(|sign| text.find(sign))? + 1;
+    let sum = &text[at..];
+    let length = match sum.find('{') {
+        Some(brace) if sum[..brace].ends_with('_') => sum.find('}')? + 1,
+        Some(_) | None => sum.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(sum.len()),
+    };
+    Some(format!("{}{{{}}}{}", &text[..at], &sum[..length], &sum[length..]))
+}
+
+/// `AllGather[X](A)`, `AllGather<X>(A)`.
+fn collective_brackets(text: &str) -> Option<String> {
+    let kinds = super::CollectiveName::ALL.map(super::CollectiveName::word);
+    let at = kinds.into_iter().find_map(|kind| Some(text.find(kind)? + kind.len()))?;
+    let rest = text[at..].strip_prefix(['[', '<'])?;
+    let (axes, behind) = rest.split_once([']', '>'])?;
+    let axes = if axes.contains(',') { format!("{{{axes}}}") } else { axes.to_owned() };
+    behind.starts_with('(').then(|| format!("{}_{axes}{behind}", &text[..at]))
+}
+
+/// A comma before a closing bracket.
+fn last_comma(text: &str) -> Option<String> {
+    let mut line = text.to_owned();
+    for closer in [']', ')', '}'] {
+        let is_late = |line: &str, at: usize| line[..at].trim_end().ends_with(',');
+        while let Some((at, _)) = line.match_indices(closer).find(|(at, _)| is_late(&line, *at)) {
+            let comma = line[..at].rfind(',')?;
+            line.replace_range(comma..at, "");
+        }
+    }
+    Some(line)
+}
+
+/// `C[I, K] = A[I, J], W[J, K]`.
+fn factors(text: &str) -> Option<String> {
+    let (target, value) = text.split_once('=')?;
+    let factors = pieces(value);
+    let is_array = |text: &&str| text.starts_with(|c: char| c.is_ascii_alphabetic()) && text.ends_with([']', '}']);
+    (factors.len() > 1 && factors.iter().all(is_array)).then(|| format!("{target}= {}", factors.join(" * ")))
+}
+
+/// `repeat 4x {`, `repeat (4) times {`.
+fn iterations(text: &str) -> Option<String> {
+    let count = text.strip_prefix("repeat")?.strip_suffix('{')?.trim_start_matches([' ', '(', '=', ':']);
+    let digits = &count[..count.find(|c: char| !c.is_ascii_digit()).unwrap_or(count.len())];
+    let is_word = |c: char| c.is_ascii_alphabetic() || matches!(c, ' ' | ')' | ':');
+    (!digits.is_empty() && count[digits.len()..].chars().all(is_word)).then(|| format!("repeat {digits} {{"))
+}
+
+/// A missing `,` in brackets or braces, or a missing `*` between factors.
+fn missing_sign(text: &str, at: usize) -> Option<String> {
+    let (before, behind) = (text[..at].trim_end(), &text[at..]);
+    if !behind.starts_with(|c: char| c.is_ascii_alphanumeric())
+        || !before.ends_with(|c: char| c.is_ascii_alphanumeric() || matches!(c, ']' | '}' | ')'))
+    {
+        return None;
+    }
+    let mut open = Vec::new();
+    for c in before.chars() {
+        match c {
+            '(' | '[' | '{' => open.push(c),
+            ')' | ']' | '}' => drop(open.pop()),
+            _ => {}
+        }
+    }
+    match open.last() {
+        Some('[' | '{') => Some(format!("{before}, {behind}")),
+        _ if before.contains('=') || text.contains("->") => Some(format!("{before} * {behind}")),
+        _ => None,
+    }
+}
+
+/// Brackets that are closed at the end.
+fn missing_closer(text: &str) -> Option<String> {
+    let mut open = Vec::new();
+    for c in text.chars() {
+        match c {
+            '(' => open.push(')'),
+            '[' => open.push(']'),
+            '{' => open.push('}'),
+            ')' | ']' | '}' if open.last() == Some(&c) => drop(open.pop()),
+            _ => {}
+        }
+    }
+    // More than one is no slip.
+    let [closer] = open.as_slice() else { return None };
+    (*closer != '}').then(|| format!("{text}{closer}"))
+}

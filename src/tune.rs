@@ -1,0 +1,239 @@
+//! The best mesh, machine and layouts for a program on a number of devices.
+//!
+//! ```text
+//! devices ─► meshes ─► a lower bound of each ─► plans, the most promising first ─► the fastest, and what is not dominated
+//! ```
+//!
+//! A mesh whose lower bound is not below the fastest plan found for as many devices is not planned.
+
+use crate::compiler::{self, Options, Spelling};
+use crate::costs;
+use crate::diag::Severity;
+use crate::parallel::{in_parallel, workers};
+use crate::program::{Definition, Program};
+use crate::span::Span;
+use crate::sweep::{self, Figures, Point};
+use crate::syntax::{self, Brackets, SetError, Statement, StatementKind};
+use std::time::Instant;
+
+/// What became of a mesh.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Fate {
+    /// It was planned.
+    Planned(Figures),
+    /// Its lower bound is not below the fastest plan of as many devices.
+    Slower,
+    /// It was not planned within the time.
+    Untried,
+    /// There is no plan, and why.
+    Impossible(String),
+}
+
+/// A mesh and a machine that were tried.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tried {
+    /// Sizes and hardware.
+    pub point: Point,
+    /// Number of devices.
+    pub devices: u64,
+    /// Lower bound on the time of its plans, in seconds.
+    pub bound: f64,
+    /// What became of it.
+    pub fate: Fate,
+    /// Whether no other plan is at once as fast, as small and on as few devices.
+    pub is_on_frontier: bool,
+}
+
+impl Tried {
+    /// The figures of its plan.
+    pub fn figures(&self) -> Option<&Figures> {
+        match &self.fate {
+            Fate::Planned(figures) => Some(figures),
+            Fate::Slower | Fate::Untried | Fate::Impossible(_) => None,
+        }
+    }
+}
+
+/// All meshes of a number of devices: a size for each axis.
+pub fn meshes(axes: &[String], devices: u64) -> Vec<Vec<(String, u64)>> {
+    let Some((first, rest)) = axes.split_first() else {
+        return if devices == 1 { vec![Vec::new()] } else { Vec::new() };
+    };
+    let sizes = (1..=devices).filter(|size| devices.is_multiple_of(*size));
+    let with = |size: u64| {
+        let others = if rest.is_empty() && size != devices { Vec::new() } else { meshes(rest, devices / size) };
+        others.into_iter().map(move |others| [(first.clone(), size)].into_iter().chain(others).collect())
+    };
+    sizes.flat_map(with).collect()
+}
+
+/// Plans a program on meshes and machines.
+///
+/// - `every`: whether meshes that cannot be the fastest are planned, too, as they may take less memory.
+/// - `until`: the time after which no further mesh is planned.
+/// - `done`: called after each mesh.
+///
+/// # Errors
+/// If a name of a point is neither a dim nor an axis.
+pub fn tune(
+    source: &str,
+    spelling: Spelling,
+    options: &Options,
+    points: Vec<Point>,
+    every: bool,
+    until: Option<Instant>,
+    done: impl Fn() + Sync,
+) -> Result<Vec<Tried>, SetError> {
+    let bounded = in_parallel(points, |point| bounded(source, spelling, options, point));
+    let mut tried = bounded.into_iter().collect::<Result<Vec<Tried>, SetError>>()?;
+    // The lowest bound first; of equal ones those with the fewest axes in use, which take the least time to plan.
+    let in_use = |tried: &Tried| tried.point.sizes.iter().filter(|(_, size)| *size > 1).count();
+    let mut order: Vec<usize> = (0..tried.len()).collect();
+    order.sort_by(|a, b| {
+        let [a, b] = [&tried[*a], &tried[*b]];
+        a.bound.total_cmp(&b.bound).then(in_use(a).cmp(&in_use(b)))
+    });
+    order.retain(|place| tried[*place].fate == Fate::Untried);
+    let mut waiting = order.into_iter().peekable();
+    while waiting.peek().is_some() {
+        let mut next = Vec::new();
+        while next.len() < workers() {
+            let Some(place) = waiting.next() else { break };
+            let own = tried[place].bound;
+            let fastest = fastest(&tried, tried[place].devices);
+            if every || fastest.is_none_or(|fastest| own < fastest.time) {
+                next.push(place);
+            } else {
+                tried[place].fate = Fate::Slower;
+                done();
+            }
+        }
+        if until.is_some_and(|until| Instant::now() >= until) && tried.iter().any(|tried| tried.figures().is_some()) {
+            break;
+        }
+        let points = next.iter().map(|place| tried[*place].point.clone()).collect();
+        let plan = |point: Point| {
+            let outcome = sweep::sweep(source, spelling, options, std::slice::from_ref(&point), || {});
+            done();
+            outcome.map(|mut outcomes| outcomes.pop())
+        };
+        for (place, outcome) in next.into_iter().zip(in_parallel(points, plan)) {
+            tried[place].fate = match outcome? {
+                Some(Ok(figures)) => Fate::Planned(figures),
+                Some(Err(why)) => Fate::Impossible(why),
+                None => continue,
+            };
+        }
+    }
+    mark(&mut tried);
+    Ok(tried)
+}
+
+/// The fastest plan on a number of devices.
+fn fastest(tried: &[Tried], devices: u64) -> Option<&Figures> {
+    let planned = tried.iter().filter(|tried| tried.devices == devices).filter_map(Tried::figures);
+    planned.min_by(|a, b| a.time.total_cmp(&b.time))
+}
+
+/// A mesh with the lower bound on its plans.
+fn bounded(source: &str, spelling: Spelling, options: &Options, point: Point) -> Result<Tried, SetError> {
+    let (program, found) = compiler::check_with(source, &point.sizes, spelling)?;
+    let of = |program: &Program| {
+        let hardware = point.hardware.clone().or_else(|| options.hardware.clone());
+        let options = Options { hardware, ..options.clone() };
+        let topology = compiler::machine(program, &options).ok()?;
+        let floor = costs::floor_of(program, &topology, options.costs, true, options.budget)?;
+        Some(topology.scale.seconds(floor.time))
+    };
+    let devices = program.as_ref().map_or(0, |program| program.mesh.device_count() as u64);
+    let why = || {
+        let worst = found.iter().find(|found| found.severity == Severity::Error);
+        worst.map_or_else(String::new, |found| format!("{}: {}", found.code, found.message))
+    };
+    let (fate, bound) = match &program {
+        Some(program) => (Fate::Untried, of(program).unwrap_or_default()),
+        None => (Fate::Impossible(why()), f64::INFINITY),
+    };
+    Ok(Tried { point, devices, bound, fate, is_on_frontier: false })
+}
+
+/// Marks the plans that no other one dominates in devices, time and memory; of equal ones the first.
+fn mark(tried: &mut [Tried]) {
+    let rank = |tried: &Tried| tried.figures().map(|figures| (tried.devices, figures.time, figures.held.0));
+    let ranks: Vec<_> = tried.iter().map(rank).collect();
+    for (place, own) in ranks.iter().enumerate() {
+        let Some((devices, time, held)) = *own else { continue };
+        let dominates = |(other, rank): (usize, &Option<(u64, f64, u64)>)| {
+            rank.is_some_and(|rank| {
+                let is_no_worse = rank.0 <= devices && rank.1 <= time && rank.2 <= held;
+                is_no_worse && (rank != (devices, time, held) || other < place)
+            })
+        };
+        tried[place].is_on_frontier = !ranks.iter().enumerate().any(dominates);
+    }
+}
+
+/// A program with the layouts of all inputs left to the plan.
+pub fn opened(source: &str, program: &Program) -> String {
+    rewritten(source, |name, _| {
+        let input = |value: &&crate::program::Value| {
+            matches!(value.definition, Definition::Input { supply } if supply.is_given())
+                && value.name.as_deref() == Some(name)
+        };
+        let value = program.values.iter().find(input)?;
+        let dims: Vec<String> = value.dims.iter().map(|dim| program.dims.name(dim.id)).collect();
+        Some(format!("[{}]_?", dims.join(", ")))
+    })
+}
+
+/// A program with the sizes and layouts of a plan.
+///
+/// - `filled`: arrays with layouts: `A[I_X, J]`.
+pub fn written(source: &str, sizes: &[(String, u64)], filled: &[String]) -> String {
+    let text = rewritten(source, |name, brackets| {
+        let is_open = brackets.free.is_some() || brackets.dims.iter().any(|dim| brackets.hole(dim).is_some());
+        let layout = filled.iter().find_map(|array| array.strip_prefix(name).filter(|rest| rest.starts_with('[')));
+        layout.filter(|_| is_open).map(str::to_owned)
+    });
+    let (ast, _) = syntax::parse(&text);
+    let mut edits = Vec::new();
+    for statement in &ast.statements {
+        if let StatementKind::Mesh { axes, .. } = &statement.kind {
+            for axis in axes {
+                let size = sizes.iter().find(|(name, _)| *name == axis.name.node);
+                edits.extend(size.map(|(_, size)| (axis.size.span, size.to_string())));
+            }
+        }
+    }
+    edited(text, edits)
+}
+
+/// Replaces the brackets of inputs, by their names.
+fn rewritten(source: &str, brackets: impl Fn(&str, &Brackets) -> Option<String>) -> String {
+    fn inputs<'a>(statements: &'a [Statement], found: &mut Vec<(&'a str, &'a Brackets)>) {
+        for statement in statements {
+            match &statement.kind {
+                StatementKind::Input { name, brackets, .. } => found.push((&name.node, brackets)),
+                StatementKind::Repeat { body, .. } => inputs(body, found),
+                _ => {}
+            }
+        }
+    }
+    let (ast, _) = syntax::parse(source);
+    let mut found = Vec::new();
+    inputs(&ast.statements, &mut found);
+    let edit = |(name, own): (&str, &Brackets)| {
+        let end = own.free.map_or(own.span.end, |free| free.end.max(own.span.end));
+        Some((Span { start: own.span.start, end }, brackets(name, own)?))
+    };
+    let edits = found.into_iter().filter_map(edit).collect();
+    edited(source.to_owned(), edits)
+}
+
+fn edited(mut text: String, mut edits: Vec<(Span, String)>) -> String {
+    edits.sort_by_key(|(span, _)| span.start);
+    for (span, new) in edits.into_iter().rev() {
+        text.replace_range(span.range(), &new);
+    }
+    text
+}
