@@ -67,7 +67,7 @@ pub enum Makes {
     Places,
     /// A part of its operand.
     Part,
-    /// An equality comparison of its two operands.
+    /// An equality comparison of its operands, or of its operand with a number.
     Equal(Einsum),
     /// Its operand in another dtype, or transposed.
     Same(Einsum),
@@ -84,7 +84,7 @@ impl Makes {
     /// The role of a function in fusion.
     pub fn of(function: Function, einsum: impl FnOnce() -> Einsum) -> Makes {
         match function {
-            Function::Is(Relation::Equal) => Makes::Equal(einsum()),
+            Function::Is(Relation::Equal) | Function::IsNumber(Relation::Equal, _) => Makes::Equal(einsum()),
             Function::Identity | Function::Cast(_) => Makes::Same(einsum()),
             Function::Fill { with: Filler::Zero, .. } => Makes::Filled,
             _ => Makes::Other,
@@ -300,12 +300,13 @@ fn one_hot(nodes: &[Node], members: &BTreeSet<usize>, mut at: usize) -> Option<u
             Makes::Places | Makes::Part | Makes::Product(_) | Makes::Other => return None,
         }
     };
-    let place = |own: usize, other: usize| {
+    let place = |own: usize| {
         let [index] = einsum.operands[own].as_slice() else { return None };
-        let is_alone = is_places(nodes, operands[own]) && !einsum.operands[other].contains(index);
+        let has_it = |other: usize| other != own && einsum.operands[other].contains(index);
+        let is_alone = is_places(nodes, operands[own]) && !(0..operands.len()).any(has_it);
         is_alone.then(|| einsum.result.iter().position(|result| result == index)).flatten()
     };
-    let mut dim = place(0, 1).or_else(|| place(1, 0))?;
+    let mut dim = (0..operands.len()).find_map(place)?;
     for turn in turns.into_iter().rev() {
         let index = turn.operands[0][dim];
         dim = turn.result.iter().position(|result| *result == index)?;

@@ -9,7 +9,9 @@ use crate::fusion::{self, Access, Fusion, Makes, Node, Role, Writes};
 use crate::program::{Carried, Definition, Program, ValueId, Wanted};
 use crate::supply::Supply;
 use petgraph::Direction;
-use petgraph::graph::DiGraph;
+use petgraph::algo::bridges::bridges;
+use petgraph::graph::{DiGraph, UnGraph};
+use petgraph::visit::EdgeRef;
 use std::collections::BTreeSet;
 
 /// The role of a function in fusion.
@@ -27,6 +29,10 @@ pub(super) struct Structure {
     before: Vec<BTreeSet<usize>>,
     /// Number of uses of each value.
     uses: Vec<usize>,
+    /// Number of users of each value in its kernel.
+    users_inside: Vec<u32>,
+    /// Pairs of a value and a user that only this use holds together in one kernel.
+    bridges: BTreeSet<(usize, usize)>,
     /// For a product whose write is replaced by a later result: bytes per element of that result, and of its own.
     replaced: Vec<Option<[u64; 2]>>,
 }
@@ -101,7 +107,15 @@ impl Structure {
                 replaced[product] = is_alike.then(|| [own.dtype.size(), other.dtype.size()]);
             }
         }
-        Structure { kernels, access, before, uses, replaced }
+        let mut inside: BTreeSet<(usize, usize)> = BTreeSet::new();
+        for (user, node) in nodes.iter().enumerate().filter(|(user, _)| kernels[*user].is_some()) {
+            let own = node.operands.iter().filter(|operand| kernels[**operand] == kernels[user]);
+            inside.extend(own.map(|operand| (*operand, user)));
+        }
+        let mut users_inside = vec![0; nodes.len()];
+        inside.iter().for_each(|(operand, _)| users_inside[*operand] += 1);
+        let bridges = bridges_of(&inside);
+        Structure { kernels, access, before, uses, users_inside, bridges, replaced }
     }
 
     /// The kernel of a value, by its first value.
@@ -129,6 +143,16 @@ impl Structure {
         self.uses[id.index()] == 1
     }
 
+    /// Number of users of a value in its kernel. Apart from it, they may still be one kernel, which reads it once.
+    pub(super) fn users_inside(&self, id: ValueId) -> u64 {
+        u64::from(self.users_inside[id.index()])
+    }
+
+    /// Whether the kernel falls into two if the user takes the value from elsewhere.
+    pub(super) fn is_split_between(&self, from: ValueId, to: ValueId) -> bool {
+        self.bridges.contains(&(from.index(), to.index()))
+    }
+
     /// The part of a result of this size that replaces the write of a product, at most the product's own bytes.
     pub(super) fn paid(&self, product: usize, bytes: u64) -> u64 {
         match self.replaced[product] {
@@ -144,6 +168,13 @@ impl Structure {
             None => 0,
         }
     }
+}
+
+/// The edges without which the values that they join are not connected; each leads to a later value.
+fn bridges_of(edges: &BTreeSet<(usize, usize)>) -> BTreeSet<(usize, usize)> {
+    let graph = UnGraph::<(), (), usize>::from_edges(edges.iter().copied());
+    let pair = |from: usize, to: usize| (from.min(to), from.max(to));
+    bridges(&graph).map(|edge| pair(edge.source().index(), edge.target().index())).collect()
 }
 
 /// The kernels of the steps of a plan, and the memory traffic of each step.

@@ -150,6 +150,28 @@ pub(super) struct Way {
     opened: [bool; 3],
 }
 
+/// The costs for a user to take an operand in a sharding, if possible.
+#[derive(Clone, Copy, Debug, Default)]
+struct Taking {
+    /// From outside of its kernel.
+    apart: Option<Score>,
+    /// Fused with the operand.
+    inside: Option<Score>,
+}
+
+impl Taking {
+    /// The possible costs, each with whether it is fused.
+    fn each(self) -> impl Iterator<Item = (Score, bool)> + Clone {
+        let apart = self.apart.map(|score| (score, false));
+        self.inside.map(|score| (score, true)).into_iter().chain(apart)
+    }
+
+    /// The lowest cost; fused in case of a tie.
+    fn cheapest(self) -> Option<(Score, bool)> {
+        self.each().min_by_key(|(score, inside)| (*score, !inside))
+    }
+}
+
 /// The ways to compute a value, and the conditions they were computed for.
 struct Ways {
     open: Vec<AxisSet>,
@@ -542,17 +564,17 @@ impl<'a> Search<'a> {
         taken
     }
 
-    /// The cost for a user to take an operand in a sharding, if possible, and whether it is fused.
+    /// The costs for a user to take an operand in a sharding.
     ///
     /// - `may_fuse`: whether fusion is possible.
-    fn through(&self, operand: ValueId, node: Node, user: (ValueId, usize), may_fuse: bool) -> Option<(Score, bool)> {
+    fn through(&self, operand: ValueId, node: Node, user: (ValueId, usize), may_fuse: bool) -> Taking {
         let found = &self.found[operand.index()];
         let place = self.users[operand.index()].iter().position(|other| *other == user).unwrap_or_default();
         let offered = found.offered().get(node).map(|(score, _)| self.part(operand, *score, place));
         if !self.structure.is_passed_on(operand, user.0) {
-            return Some((offered?, false));
+            return Taking { apart: offered, inside: None };
         }
-        let apart = offered.map(|score| (score + self.apart(operand, node, user.0), false));
+        let apart = offered.map(|score| score + self.apart(operand, node, user.0));
         let fresh = found.fresh.get(&node).map(|(score, _)| *score).filter(|_| may_fuse);
         let inside = match found.settled {
             None => fresh.map(|fresh| self.part(operand, fresh, place)),
@@ -563,8 +585,7 @@ impl<'a> Search<'a> {
                 offered.unwrap_or_default() + fresh.beyond(*made).part(users, 0)
             }),
         };
-        let inside = inside.map(|score| (score, true));
-        inside.into_iter().chain(apart).min_by_key(|(score, inside)| (*score, !inside))
+        Taking { apart, inside }
     }
 
     /// The shardings in which a value is computed, if it can be fused.
@@ -594,12 +615,12 @@ impl<'a> Search<'a> {
     }
 
     /// The cost of breaking a kernel at an operand: a read, the write at the end of the kernel, and another kernel
-    /// launch. Uncertain parts count as zero.
+    /// launch. Uncertain parts count as zero; a read is shared by the users that may be one kernel behind the break.
     fn apart(&self, operand: ValueId, node: Node, user: ValueId) -> Score {
         let bytes = |node: Node| self.space(operand).bytes(node, &self.program.mesh);
         // A product may hide the time of reading it.
         let is_product = |id: ValueId| matches!(self.program.value(id).definition, Definition::Product { .. });
-        let read = if is_product(user) { 0 } else { bytes(node) };
+        let read = if is_product(user) { 0 } else { bytes(node) / self.structure.users_inside(operand).max(1) };
         let found = &self.found[operand.index()];
         let written = match found.settled {
             _ if !self.structure.is_used_once(operand) => 0,
@@ -609,8 +630,7 @@ impl<'a> Search<'a> {
             }
             Some(_) | None => 0,
         };
-        let stays = |id: &&ValueId| self.structure.is_passed_on(**id, user);
-        let starts = self.program.value(user).definition.operands().iter().filter(stays).count() == 1;
+        let starts = self.structure.is_split_between(operand, user);
         self.passing(operand, read.saturating_add(written), starts)
     }
 
@@ -657,7 +677,7 @@ impl<'a> Search<'a> {
             Definition::Move { operand, .. } | Definition::Rename { operand } => self.relabelled(id, *operand),
             Definition::Collective { collective, from, operand } => {
                 let Some(source) = self.space(*operand).known(from) else { return Vec::new() };
-                let Some((score, _)) = self.through(*operand, source, (id, 0), false) else { return Vec::new() };
+                let Some(score) = self.through(*operand, source, (id, 0), false).apart else { return Vec::new() };
                 let layout = self.space(*operand).layout(source);
                 let Some(to) = collective.apply(from, &program.mesh) else { return Vec::new() };
                 let cost = self.costs.collective(collective, &layout);
@@ -701,7 +721,7 @@ impl<'a> Search<'a> {
         };
         let mut sources = Vec::new();
         for node in offered {
-            let Some((score, _)) = self.through(operand, node, (id, 0), false) else { continue };
+            let Some(score) = self.through(operand, node, (id, 0), false).apart else { continue };
             let from = self.space(operand).layout(node);
             let place = |index| einsum.operands[0].iter().position(|other| other == index);
             let dims = einsum.result.iter().filter_map(place).map(|dim| from.sharding.dims[dim]).collect();
@@ -772,21 +792,14 @@ impl<'a> Search<'a> {
     pub(super) fn source(&self, id: ValueId, way: &Way) -> Option<(Node, Score, Origin)> {
         let program = self.program;
         let operands = program.value(id).definition.operands();
-        let taken = |place: usize, may_fuse| self.through(operands[place], way.operands[place], (id, place), may_fuse);
-        let mut parts = [(Score::default(), false); 3];
-        let parts = &mut parts[..operands.len()];
-        for (place, part) in parts.iter_mut().enumerate() {
-            *part = taken(place, !way.opened[place])?;
+        let mut ways = [Taking::default(); 3];
+        let ways = &mut ways[..operands.len()];
+        for (place, taking) in ways.iter_mut().enumerate() {
+            *taking = self.through(operands[place], way.operands[place], (id, place), !way.opened[place]);
         }
-        // If an operand leaves the kernel, the operands it is computed from have left it, too.
-        for place in 0..operands.len() {
-            let is_left = |other: usize| !parts[other].1 && self.structure.is_before(operands[place], operands[other]);
-            if parts[place].1 && (0..operands.len()).any(is_left) {
-                parts[place] = taken(place, false)?;
-            }
-        }
+        let parts = self.together(operands, ways)?;
         let (mut score, mut origin) = (Score::default(), Origin::none());
-        for (node, (part, inside)) in way.operands.iter().zip(&*parts) {
+        for (node, (part, inside)) in way.operands.iter().zip(&parts) {
             score = score + *part;
             origin.push(*node, *inside);
         }
@@ -802,6 +815,38 @@ impl<'a> Search<'a> {
         let own = if is_apart { way.apart } else { way.own };
         let own = own.with_penalty(way.flops.saturating_mul(penalty) / of).times(program.times(id));
         Some((way.result, score + own, origin))
+    }
+
+    /// The cheapest ways to take all operands of a value. If an operand leaves the kernel, the operands that it is
+    /// computed from have left it, too.
+    fn together(&self, operands: &[ValueId], ways: &[Taking]) -> Option<[(Score, bool); 3]> {
+        let is_possible = |parts: &[(Score, bool)]| {
+            let has_left = |place: usize| {
+                let later =
+                    |other: usize| !parts[other].1 && self.structure.is_before(operands[place], operands[other]);
+                (0..operands.len()).any(later)
+            };
+            (0..operands.len()).all(|place| !parts[place].1 || !has_left(place))
+        };
+        let all = |parts: &[(Score, bool)]| {
+            let mut all = [(Score::default(), false); 3];
+            all[..parts.len()].copy_from_slice(parts);
+            all
+        };
+        let mut each = [(Score::default(), false); 3];
+        for (part, taking) in each.iter_mut().zip(ways) {
+            *part = taking.cheapest()?;
+        }
+        if is_possible(&each[..operands.len()]) {
+            return Some(each);
+        }
+        let combined = ways.iter().map(|taking| taking.each().collect::<Vec<_>>()).multi_cartesian_product();
+        let possible = combined.filter(|parts| is_possible(parts));
+        let cost = |parts: &Vec<(Score, bool)>| {
+            let score = parts.iter().fold(Score::default(), |score, (part, _)| score + *part);
+            (score, parts.iter().filter(|(_, inside)| !inside).count())
+        };
+        possible.min_by_key(cost).map(|parts| all(&parts))
     }
 
     /// The ways to compute a value, which depend on the possible open sums of its operands.

@@ -10,7 +10,7 @@ use super::{Alias, Definition, Limit, Program, Value, ValueId, Wanted};
 use crate::diag::did_you_mean;
 use crate::dtype::DType;
 use crate::function::Function;
-use crate::layout::Dim;
+use crate::layout::{Dim, Sharding};
 use crate::method::Method;
 use crate::span::Span;
 use crate::supply::Supply;
@@ -229,7 +229,8 @@ impl Checker {
     fn assign(&mut self, target: &Target, expr: &Expr, span: Span) -> Checked<()> {
         let name = target.name.as_ref().map_or("", |name| &name.node);
         let product = matches!(expr.kind, ExprKind::Product { .. });
-        let written = target.brackets.as_ref().map(|brackets| self.brackets(brackets, name, product)).transpose()?;
+        let mut written =
+            target.brackets.as_ref().map(|brackets| self.brackets(brackets, name, product)).transpose()?;
         let before = self.values.len();
         let id = match &expr.kind {
             ExprKind::Collective { kind, subscript, argument } => {
@@ -244,8 +245,13 @@ impl Checker {
                 let requested = written.as_ref().map(|written| written.requested.as_slice());
                 match self.expr(expr, requested)? {
                     Operand::Array(id) => id,
-                    Operand::Number(number) => match (&written, &target.dtype) {
+                    Operand::Number(number) => match (&mut written, &target.dtype) {
                         (Some(written), Some(dtype)) => {
+                            // Brackets without axes say nothing about where its elements are: each device computes those
+                            // that it needs.
+                            if written.wanted == Wanted::Exact(Sharding::replicated(written.requested.len())) {
+                                written.wanted = Wanted::Free;
+                            }
                             self.filled(number, dtype.node, &written.requested, expr.span)?
                         }
                         (Some(_), None) | (None, _) => return self.constant(target, number, expr.span),

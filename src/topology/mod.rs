@@ -354,6 +354,15 @@ impl Topology {
         network.measured.get(links.measured?)
     }
 
+    /// Launch time of the kernel whose first message goes along an axis of [`Topology::machine`], in picoseconds.
+    ///
+    /// On a network without measurements, kernels take as long to launch as on the fully used network inside a node: a
+    /// launch is work of the device and its library. 0 if the profile has no measurements.
+    pub fn kernel_start(&self, axis: AxisId, traffic: Traffic) -> u64 {
+        let inside = || self.hardware.network.measured.iter().max_by_key(|measured| measured.devices);
+        self.measured(axis).or_else(inside).map_or(0, |measured| measured.messages(traffic).start)
+    }
+
     /// The switch that joins the groups of some axes of the mesh and adds their elements; `None` if there is none.
     pub fn switch_sum(&self, axes: impl IntoIterator<Item = AxisId>, dtype: DType) -> Option<SwitchSum> {
         let axes: Vec<AxisId> = axes.into_iter().map(|axis| self.mesh.physical(axis)).unique().collect();

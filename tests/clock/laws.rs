@@ -177,3 +177,22 @@ fn engines_keep_to_the_bounds() {
         }
     }
 }
+
+/// A gather over two networks is no faster than its part on one of them, also where only one of them was measured.
+#[test]
+fn no_gather_over_more_axes_is_faster() {
+    for hardware in ["a100", "h100", "b200", "tpu_v5p"] {
+        for rows in [4, 4096] {
+            let time = |line: &str| {
+                let over = if hardware == "tpu_v5p" { "dcn" } else { "ib" };
+                let source = format!(
+                    "mesh {{D: 4 over {over}, X: 8}} on {hardware}\ndims {{R: {rows}, F: 64}}\nA: bf16[R, F_X]\n\
+                     B: bf16[R, F_{{D,X}}]\n{line}"
+                );
+                compile(&source).plan.totals().time()
+            };
+            let (part, whole) = (time("AllGather_X(A) -> a[R, F]"), time("AllGather_{D,X}(B) -> b[R, F]"));
+            assert!(part < whole, "{hardware}: {part:?} over X, {whole:?} over both");
+        }
+    }
+}

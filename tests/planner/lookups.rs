@@ -38,6 +38,36 @@ fn a_lookup_reads_and_writes_rows() {
     assert!(time < pass && time + time > pass, "{time:?} {pass:?}");
 }
 
+/// A row that a number names takes the same time as one that an array names.
+#[test]
+fn a_number_looks_up_like_an_array() {
+    for hardware in ["tpu_v5p", "h100"] {
+        let ground = format!(
+            "mesh {{X: 4}} on {hardware}\ndims {{L: 8, D: 4096, F: 4096, M: 1}}\nW: bf16[L, D, F_X]\ni: i32[]\n"
+        );
+        let time = |line: &str| product(&format!("{ground}{line}\noutput a")).0;
+        let by_array = time("a = take_L(W, i)");
+        for line in ["a = take_L(W, 0)", "a = take_L(W, 7)", "a = slice_{L->M}(W, 3)", "a = bf16(iota_L == 5) * W"] {
+            assert_eq!(time(line), by_array, "{line} on {hardware}");
+        }
+    }
+}
+
+/// A device computes only those elements of an array of one number that it uses.
+#[test]
+fn an_array_of_one_number_is_computed_where_it_is_used() {
+    let time = |layout: &str, line: &str| {
+        let source = format!(
+            "mesh {{X: 8 ring}} on tpu_v5p\ndims {{B: 8192, D: 8192}}\nx: f32[B_X, D]\nacc: f32[{layout}] = 0\n\
+             repeat 4 {{ {line} }}\noutput acc"
+        );
+        compile(&source).plan.totals().time()
+    };
+    assert_eq!(time("B, D", "acc = acc .* 0.5 + x"), time("B_X, D", "acc = acc .* 0.5 + x"));
+    // The body writes the layout, and the declaration need not.
+    assert_eq!(time("B, D", "acc[B_X, D] = acc .* 0.5 + x"), time("B_X, D", "acc[B_X, D] = acc .* 0.5 + x"));
+}
+
 /// A product is a lookup only if the one-hot array is computed in its kernel.
 #[test]
 fn others_multiply() {

@@ -29,10 +29,10 @@ impl HopTime {
     pub(super) fn new(topology: &Topology, axis: AxisId, rate: Rate, bytes: Bytes, part: Option<Part>) -> HopTime {
         let (scale, links) = (topology.scale, &topology.axes[axis.index()]);
         let bandwidth = scale.at_rate(u128::from(bytes.0), rate);
-        let measured = topology.measured(axis).zip(part).map(|(of, part)| (of.messages(part.traffic), part));
-        let start = measured.filter(|(_, part)| part.starts).map_or(0, |(messages, _)| messages.start);
+        let measured = topology.measured(axis).zip(part).map(|(of, part)| of.messages(part.traffic));
+        let start = part.filter(|part| part.starts).map_or(0, |part| topology.kernel_start(axis, part.traffic));
         let (busy, transit) = match (measured, topology.hardware.hop_rule) {
-            (Some((messages, _)), _) => {
+            (Some(messages), _) => {
                 let busy = bandwidth.max(scale.at_rate(u128::from(bytes.0), messages.one_way()));
                 (busy, busy.max(messages.transit(scale, bytes.0)))
             }

@@ -19,7 +19,7 @@ pub(super) struct Part {
 
 /// The kernel of each operation's messages; empty if the profile has no measured kernels.
 pub(super) fn parts(schedule: Verified<'_>, topology: &Topology) -> Vec<Part> {
-    if !topology.machine.axis_ids().any(|axis| topology.measured(axis).is_some()) {
+    if topology.hardware.networks().all(|network| network.measured.is_empty()) {
         return Vec::new();
     }
     let count = schedule.operations.node_count();

@@ -411,10 +411,13 @@ fn shuffle(
                 let least =
                     messages.protocols.iter().map(|protocol| time(protocol.latency) + at(protocol.one_way)).min();
                 takes = busy.max(least.unwrap());
-                if hop == 0 && starts {
-                    let (busy, takes) = (0, time(messages.start));
-                    after = vec![events.push(Event { needs: Vec::new(), after, busy, takes })];
-                }
+            }
+            // A kernel on a network that was not measured starts as on the fully used one inside a node.
+            let whole = topology.hardware.network.measured.iter().max_by_key(|measured| measured.devices);
+            if let Some(measured) = figures(topology, network).or(whole).filter(|_| hop == 0 && starts) {
+                let messages = if is_exchange { &measured.exchanges } else { &measured.collectives };
+                let (busy, takes) = (0, topology.scale.picoseconds(messages.start).ticks());
+                after = vec![events.push(Event { needs: Vec::new(), after, busy, takes })];
             }
             holders[device.index()] = Some(Some(events.push(Event { needs, after, busy, takes })));
         }
