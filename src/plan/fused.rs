@@ -29,8 +29,8 @@ pub(super) struct Structure {
     before: Vec<BTreeSet<usize>>,
     /// Number of uses of each value.
     uses: Vec<usize>,
-    /// Number of users of each value in its kernel.
-    users_inside: Vec<u32>,
+    /// The last user of each value in its kernel.
+    last_inside: Vec<Option<usize>>,
     /// Pairs of a value and a user that only this use holds together in one kernel.
     bridges: BTreeSet<(usize, usize)>,
     /// For a product whose write is replaced by a later result: bytes per element of that result, and of its own.
@@ -112,10 +112,10 @@ impl Structure {
             let own = node.operands.iter().filter(|operand| kernels[**operand] == kernels[user]);
             inside.extend(own.map(|operand| (*operand, user)));
         }
-        let mut users_inside = vec![0; nodes.len()];
-        inside.iter().for_each(|(operand, _)| users_inside[*operand] += 1);
+        let mut last_inside = vec![None; nodes.len()];
+        inside.iter().for_each(|(operand, user)| last_inside[*operand] = last_inside[*operand].max(Some(*user)));
         let bridges = bridges_of(&inside);
-        Structure { kernels, access, before, uses, users_inside, bridges, replaced }
+        Structure { kernels, access, before, uses, last_inside, bridges, replaced }
     }
 
     /// The kernel of a value, by its first value.
@@ -143,9 +143,11 @@ impl Structure {
         self.uses[id.index()] == 1
     }
 
-    /// Number of users of a value in its kernel. Apart from it, they may still be one kernel, which reads it once.
-    pub(super) fn users_inside(&self, id: ValueId) -> u64 {
-        u64::from(self.users_inside[id.index()])
+    /// Whether a user pays for reading a value of its kernel from elsewhere. Users behind a break may still be one
+    /// kernel, which reads the value once, so only the last one pays: the others may be left behind, where the value
+    /// is computed.
+    pub(super) fn pays_for_reading(&self, from: ValueId, to: ValueId) -> bool {
+        self.last_inside[from.index()] == Some(to.index())
     }
 
     /// Whether the kernel falls into two if the user takes the value from elsewhere.

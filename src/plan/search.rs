@@ -615,12 +615,13 @@ impl<'a> Search<'a> {
     }
 
     /// The cost of breaking a kernel at an operand: a read, the write at the end of the kernel, and another kernel
-    /// launch. Uncertain parts count as zero; a read is shared by the users that may be one kernel behind the break.
+    /// launch. Uncertain parts count as zero.
     fn apart(&self, operand: ValueId, node: Node, user: ValueId) -> Score {
         let bytes = |node: Node| self.space(operand).bytes(node, &self.program.mesh);
         // A product may hide the time of reading it.
         let is_product = |id: ValueId| matches!(self.program.value(id).definition, Definition::Product { .. });
-        let read = if is_product(user) { 0 } else { bytes(node) / self.structure.users_inside(operand).max(1) };
+        let is_paid = !is_product(user) && self.structure.pays_for_reading(operand, user);
+        let read = if is_paid { bytes(node) } else { 0 };
         let found = &self.found[operand.index()];
         let written = match found.settled {
             _ if !self.structure.is_used_once(operand) => 0,

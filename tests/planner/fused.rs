@@ -98,5 +98,5 @@ fn fusion_makes_no_program_slower() {
             assert!(after.ratio(fused.lower_bound) < 1.005, "{}", short_name(&path));
         }
     }
-    assert!(faster > 25 && proven[1] + 2 >= proven[0], "{faster} of {count}, proven {proven:?}");
+    assert!(faster > 25 && proven[1] + 3 >= proven[0], "{faster} of {count}, proven {proven:?}");
 }

@@ -47,7 +47,7 @@ fn a_number_looks_up_like_an_array() {
         );
         let time = |line: &str| product(&format!("{ground}{line}\noutput a")).0;
         let by_array = time("a = take_L(W, i)");
-        for line in ["a = take_L(W, 0)", "a = take_L(W, 7)", "a = slice_{L->M}(W, 3)", "a = bf16(iota_L == 5) * W"] {
+        for line in ["a = take_L(W, 0)", "a = take_L(W, 7)", "a = slice_{L->M}(W, 3)", "a = bf16(iota_L == 5) *_L W"] {
             assert_eq!(time(line), by_array, "{line} on {hardware}");
         }
     }
