@@ -167,8 +167,8 @@ fn filled(a: &str, dim: u8, valid: u64, with: Filler, dtype: DType, lanes: &Lane
         (Filler::One, _) => text::number(1.0, dtype),
         (Filler::Least, DType::Bool) => "False".to_owned(),
         (Filler::Greatest, DType::Bool) => "True".to_owned(),
-        (Filler::Least, dtype) if dtype.is_float() => "-jnp.inf".to_owned(),
-        (Filler::Greatest, dtype) if dtype.is_float() => "jnp.inf".to_owned(),
+        (Filler::Least, dtype) if dtype.is_float() => text::number(dtype.ends()[0], dtype),
+        (Filler::Greatest, dtype) if dtype.is_float() => text::number(dtype.ends()[1], dtype),
         (Filler::Least, dtype) => format!("jnp.iinfo({}).min", text::dtype(dtype)),
         (Filler::Greatest, dtype) => format!("jnp.iinfo({}).max", text::dtype(dtype)),
     };

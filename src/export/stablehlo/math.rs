@@ -107,8 +107,13 @@ fn map(
     let computes = match (function, dtype) {
         (Function::Is(_) | Function::IsNumber(..), _) => compared,
         (Function::Identity | Function::Fill { .. } | Function::Where | Function::Masked(_), _) => dtype,
-        (_, DType::Bf16 | DType::F16) => DType::F32,
-        (_, dtype) => dtype,
+        (_, dtype) => {
+            if dtype.is_narrow_float() {
+                DType::F32
+            } else {
+                dtype
+            }
+        }
     };
     // Masks are not converted.
     let masks = usize::from(matches!(function, Function::Where | Function::Masked(_)));
@@ -259,9 +264,12 @@ fn cast(emit: &mut Emitter, a: &Tensor, to: DType) -> Tensor {
     if !a.dtype.is_float() || to.is_float() || to == DType::Bool {
         return emit.convert(a, to);
     }
-    let whole = emit.convert(a, to);
-    let mut value = whole;
-    for (number, bound, how) in [(Number::Greatest, greatest(to), "GE"), (Number::Least, -greatest(to) - 1.0, "LE")] {
+    // The ends of the range are not numbers of fp8.
+    let wide = if a.dtype.bits() == 8 { emit.convert(a, DType::F32) } else { a.clone() };
+    let a = &wide;
+    let [least, greatest] = to.finite_ends();
+    let mut value = emit.convert(a, to);
+    for (number, bound, how) in [(Number::Greatest, greatest, "GE"), (Number::Least, least, "LE")] {
         let bound = emit.constant(Number::Is(bound), &a.shape, a.dtype);
         let beyond = emit.compare(how, a, &bound);
         let end = emit.constant(number, &a.shape, to);
@@ -270,15 +278,6 @@ fn cast(emit: &mut Emitter, a: &Tensor, to: DType) -> Tensor {
     let is_number = emit.compare("EQ", a, a);
     let zero = emit.constant(Number::Is(0.0), &a.shape, to);
     emit.select(&is_number, &value, &zero)
-}
-
-/// The largest integer as a float, rounded if necessary.
-fn greatest(dtype: DType) -> f64 {
-    match dtype {
-        DType::I8 => f64::from(i8::MAX),
-        DType::I32 => f64::from(i32::MAX),
-        DType::I64 | DType::Bool | DType::Bf16 | DType::F16 | DType::F32 | DType::F64 => i64::MAX as f64,
-    }
 }
 
 /// An operand with its dims in result order, broadcast along missing dims.

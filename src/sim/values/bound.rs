@@ -165,11 +165,7 @@ impl Fold {
     }
 
     fn finish(&self, bound: f64, value: f64) -> f64 {
-        if matches!(self.dtype, DType::Bf16 | DType::F16) {
-            Precision::of(self.dtype).rounded(bound, value)
-        } else {
-            bound * SLACK
-        }
+        if self.dtype.is_narrow_float() { Precision::of(self.dtype).rounded(bound, value) } else { bound * SLACK }
     }
 
     fn sum(&self, terms: impl Iterator<Item = Term> + Clone, value: f64) -> f64 {
@@ -441,14 +437,14 @@ impl Each {
 
     /// The bound of a conversion to another dtype.
     fn converted(&self, of: Term) -> f64 {
-        let most = Precision::of(self.to).most;
         match (self.from.is_float(), self.to) {
             (_, dtype) if dtype.is_float() => of.bound,
             (_, DType::Bool) if of.value.abs() > 2.0 * of.bound || of.bound == 0.0 => 0.0,
             (_, DType::Bool) => f64::INFINITY,
             (false, _) => of.bound,
             (true, _) => {
-                let [low, high] = of.interval().map(|end| end.trunc().clamp(-most - 1.0, most));
+                let [least, most] = self.to.finite_ends();
+                let [low, high] = of.interval().map(|end| end.trunc().clamp(least, most));
                 high - low
             }
         }
