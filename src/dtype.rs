@@ -256,6 +256,21 @@ impl DType {
         }
     }
 
+    /// The nearest integer of this dtype, if it is one of integers; floats are left unchanged.
+    pub fn saturated(self, number: f64) -> f64 {
+        let [least, most] = self.finite_ends();
+        if self.is_float() { number } else { number.clamp(least, most) }
+    }
+
+    /// The integer of this dtype that is equal modulo its range, if it is one of integers; floats are left unchanged.
+    pub fn wrapped(self, number: f64) -> f64 {
+        let ([least, most], count) = (self.finite_ends(), power(self.bits().cast_signed()));
+        if self.is_float() || (least..=most).contains(&number) {
+            return number;
+        }
+        number - ((number - least) / count).floor() * count
+    }
+
     /// Whether every element of this dtype is an element of the other.
     pub fn widens(self, to: DType) -> bool {
         let digits = |of: DType| of.bits() - u32::from(of.kind() == Kind::Signed);
@@ -425,6 +440,11 @@ mod tests {
         assert_eq!(DType::I8.ends(), [-128.0, 127.0]);
         assert_eq!(DType::U16.ends(), [0.0, 65535.0]);
         assert_eq!(DType::F8E4M3.ends(), [-448.0, 448.0]);
+        assert_eq!((DType::U8.wrapped(-1.0), DType::I8.wrapped(200.0), DType::I16.wrapped(-3.0)), (255.0, -56.0, -3.0));
+        assert_eq!(
+            (DType::U8.saturated(-1.0), DType::I8.saturated(200.0), DType::Bf16.saturated(1e9)),
+            (0.0, 127.0, 1e9)
+        );
         assert_eq!(DType::F8E5M2.ends(), [f64::NEG_INFINITY, f64::INFINITY]);
     }
 

@@ -145,7 +145,7 @@ fn computed(emit: &mut Emitter, function: Function, operands: &[Tensor], start: 
         Function::ByNumber(by, Scalar(number)) => by_number(emit, by, a, number),
         Function::Is(relation) => emit.compare(direction(relation), a, &operands[1]),
         Function::IsNumber(relation, Scalar(number)) => {
-            let number = emit.constant(Number::Is(number), &a.shape, a.dtype);
+            let number = emit.constant(Number::Is(a.dtype.saturated(number)), &a.shape, a.dtype);
             emit.compare(direction(relation), a, &number)
         }
         Function::Over(n) => {
@@ -155,7 +155,8 @@ fn computed(emit: &mut Emitter, function: Function, operands: &[Tensor], start: 
         }
         Function::Where => emit.select(a, &operands[1], &operands[2]),
         Function::Masked(Scalar(number)) => {
-            let other = emit.constant(Number::Is(number), &operands[1].shape, operands[1].dtype);
+            let dtype = operands[1].dtype;
+            let other = emit.constant(Number::Is(dtype.saturated(number)), &operands[1].shape, dtype);
             emit.select(a, &operands[1], &other)
         }
         Function::Softmax { dim } => softmax(emit, a, usize::from(dim)),
@@ -222,6 +223,8 @@ fn unary(emit: &mut Emitter, unary: Unary, a: &Tensor) -> Tensor {
         }
         Unary::Sqrt => emit.same("sqrt", &[a]),
         Unary::Rsqrt => emit.same("rsqrt", &[a]),
+        // `abs` is not defined for unsigned integers.
+        Unary::Abs if a.dtype.is_unsigned() => a.clone(),
         Unary::Abs => emit.same("abs", &[a]),
         Unary::Log => emit.same("log", &[a]),
         Unary::Square => emit.same("multiply", &[a, a]),
@@ -243,6 +246,10 @@ fn by_number(emit: &mut Emitter, by: ByNumber, a: &Tensor, number: f64) -> Tenso
     // Integers multiplied by a fraction.
     let computes = if a.dtype.is_float() || number.fract() == 0.0 { a.dtype } else { DType::F64 };
     let taken = emit.convert(a, computes);
+    let number = match by {
+        ByNumber::AtLeast | ByNumber::AtMost => a.dtype.saturated(number),
+        ByNumber::Scale | ByNumber::Shift => number,
+    };
     let number = emit.constant(Number::Is(number), &a.shape, computes);
     let value = emit.same(operation, &[&taken, &number]);
     cast(emit, &value, a.dtype)

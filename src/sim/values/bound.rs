@@ -329,7 +329,8 @@ impl Each {
             return spread;
         }
         if !self.to.is_float() {
-            return if self.reach(terms) <= Precision::of(self.to).most { spread } else { f64::INFINITY };
+            let stays = self.reach(terms) <= Precision::of(self.to).most && !self.falls_below_zero(terms);
+            return if stays { spread } else { f64::INFINITY };
         }
         let arithmetic = if self.from == DType::F64 || self.to == DType::F64 { DType::F64 } else { DType::F32 };
         let (arithmetic, own) = (Precision::of(arithmetic), Precision::of(self.to));
@@ -366,6 +367,20 @@ impl Each {
             Function::Identity | Function::Cast(_) | Function::Fill { .. } if self.from.is_float() => 0.0,
             _ => all,
         }
+    }
+
+    /// Whether an unsigned result may wrap below 0.
+    fn falls_below_zero(&self, terms: &[Term]) -> bool {
+        let [least, _] = terms[0].interval();
+        self.to.is_unsigned()
+            && match self.function {
+                Function::Unary(Unary::Neg) => true,
+                Function::Binary(Binary::Sub) => least < terms[1].interval()[1],
+                Function::ByNumber(ByNumber::Scale, Scalar(c)) => c < 0.0,
+                Function::ByNumber(ByNumber::Shift, Scalar(c)) => least + c < 0.0,
+                Function::Cast(_) if !self.from.is_float() => least < 0.0,
+                _ => false,
+            }
     }
 
     /// The maximum distance of two results whose operands are within their bounds, and the magnitude of the

@@ -212,7 +212,7 @@ fn through<C: Compute>(function: Function, operands: &[Tensor], dtype: DType) ->
         Function::Masked(Scalar(c)) => {
             let extents = a.view().extents.clone();
             let everywhere = View { strides: vec![0; extents.len()], offset: 0, extents };
-            let no = Tensor::owned(&[1], vec![C::number(c)]).with_view(everywhere);
+            let no = Tensor::owned(&[1], vec![C::number(dtype.saturated(c))]).with_view(everywhere);
             choose::<C>(a, &operands[1], &no, dtype)
         }
         Function::Unary(unary) => each::<C>(a, dtype, C::unary(unary)),
@@ -231,10 +231,9 @@ fn through<C: Compute>(function: Function, operands: &[Tensor], dtype: DType) ->
 
 /// The constant of a function. A bound of integers saturates to their range.
 fn constant(by: ByNumber, c: f64, dtype: DType) -> f64 {
-    let [least, most] = dtype.finite_ends();
     match by {
-        ByNumber::AtLeast | ByNumber::AtMost if !dtype.is_float() => c.clamp(least, most),
-        ByNumber::AtLeast | ByNumber::AtMost | ByNumber::Scale | ByNumber::Shift => c,
+        ByNumber::AtLeast | ByNumber::AtMost => dtype.saturated(c),
+        ByNumber::Scale | ByNumber::Shift => c,
     }
 }
 

@@ -499,7 +499,7 @@ fn maps_line_up_broadcast_and_transpose() {
         let a = Tensor::from_integers(dtype, &[2, 3], &[1, 2, 3, 4, 5, 6]).unwrap();
         let b = Tensor::from_integers(dtype, &[3], &[8, 16, 24]).unwrap();
         // Rounded to the dtype, or wrapped.
-        let expected = |numbers| Tensor::from_integers(dtype, &[3, 2], &numbers).unwrap().to_i64s();
+        let expected = |numbers: [i64; 6]| Tensor::from_integers(dtype, &[3, 2], &numbers).unwrap().to_i64s();
         let sum = map(Function::Binary(Binary::Add), &einsum, &[&a, &b], dtype);
         assert_eq!((sum.extents(), sum.to_i64s()), (vec![3, 2], expected([9, 12, 18, 21, 27, 30])));
         let difference = map(Function::Binary(Binary::Sub), &einsum, &[&a, &b], dtype);
