@@ -316,7 +316,8 @@ fn a_slip_on_ordinary_data_is_found() {
             let place = random.usize(..numbers.len());
             // One of 64 products is missing.
             numbers[place] += 1.0;
-            dense[output] = Tensor::from_floats(dtype, &dense[output].extents(), &numbers).expect("as many");
+            let (dtype, extents) = (dense[output].dtype(), dense[output].extents());
+            dense[output] = Tensor::from_floats(dtype, &extents, &numbers).expect("as many");
             let slip = values::compare(&schedule, &inputs, &dense, &run).expect("comparable");
             assert!(!slip.within && !slip.equal, "{dtype}: {slip:?}");
         }

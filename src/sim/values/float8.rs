@@ -2,6 +2,7 @@
 
 use crate::dtype::{DType, Format, power};
 use std::cmp::Ordering;
+use std::sync::LazyLock;
 
 /// Defines an 8-bit float by the dtype that has its format.
 macro_rules! float8 {
@@ -25,15 +26,17 @@ macro_rules! float8 {
                 $type(encode(f64::from(value), Self::format()))
             }
 
-            /// The number, which f64 has.
-            pub(super) fn to_f64(self) -> f64 {
-                Self::format().decode(self.0.into())
+            /// The number, which f32 has.
+            pub(super) fn to_f32(self) -> f32 {
+                #[expect(clippy::cast_possible_truncation, reason = "f32 has all of them")]
+                static NUMBERS: LazyLock<[f32; 256]> =
+                    LazyLock::new(|| std::array::from_fn(|bits| $type::format().decode(bits as u64) as f32));
+                NUMBERS[usize::from(self.0)]
             }
 
-            /// The number, which f32 has.
-            #[expect(clippy::cast_possible_truncation, reason = "f32 has all of them")]
-            pub(super) fn to_f32(self) -> f32 {
-                self.to_f64() as f32
+            /// The number, which f64 has.
+            pub(super) fn to_f64(self) -> f64 {
+                self.to_f32().into()
             }
 
             /// The number with this encoding.
@@ -49,13 +52,13 @@ macro_rules! float8 {
 
         impl PartialEq for $type {
             fn eq(&self, other: &Self) -> bool {
-                self.to_f64() == other.to_f64()
+                self.to_f32() == other.to_f32()
             }
         }
 
         impl PartialOrd for $type {
             fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-                self.to_f64().partial_cmp(&other.to_f64())
+                self.to_f32().partial_cmp(&other.to_f32())
             }
         }
     };
