@@ -248,8 +248,8 @@ pub struct ProfileDocument {
     bf16_flops: Rate,
     /// Operations per second on int8.
     int8_flops: Rate,
-    /// Operations per second of single dtypes.
-    dtype_flops: BTreeMap<&'static str, Rate>,
+    /// Rates of single dtypes.
+    dtype_flops: Vec<DTypeFlops>,
     hbm_bytes: Bytes,
     /// Bytes per second of memory.
     hbm_bandwidth: Rate,
@@ -265,6 +265,13 @@ pub struct ProfileDocument {
     engines: Vec<EngineDocument>,
     /// Networks, the one inside a node first.
     networks: Vec<NetworkDocument>,
+}
+
+/// Operations per second of a dtype.
+#[derive(Clone, Debug, Serialize)]
+struct DTypeFlops {
+    dtype: &'static str,
+    flops: Rate,
 }
 
 /// An engine and its work.
@@ -304,7 +311,8 @@ fn document(hardware: &Hardware) -> ProfileDocument {
     let Hardware { name, description, bf16_flops, int8_flops, hbm_bytes, hbm_bandwidth, .. } = hardware.clone();
     let Hardware { hop_rule, local_moves, fusion, broadcast_limit, kernel_start, .. } = *hardware;
     let products = hardware.products.by_unit().map(|(unit, _, products)| (unit, products.into())).collect();
-    let dtype_flops = hardware.dtype_flops.iter().map(|(dtype, rate)| (dtype.name(), *rate)).collect();
+    let dtype_flops = hardware.dtype_flops.iter();
+    let dtype_flops = dtype_flops.map(|(dtype, flops)| DTypeFlops { dtype: dtype.name(), flops: *flops }).collect();
     ProfileDocument {
         name,
         description,

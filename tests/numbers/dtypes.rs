@@ -1,10 +1,12 @@
 //! Every dtype on numbers of its whole range, against arithmetic on wide integers and a search among all floats.
 
-use crate::common::compile;
+use crate::common::{compile, tools};
 use half::{bf16, f16};
 use itertools::{Itertools, iproduct};
 use shardc::dtype::DType;
 use shardc::sim::values::{self, Inputs, Tensor};
+use std::io::Write;
+use std::process::{Command, Stdio};
 
 /// Bits and sign of each integer dtype.
 const INTEGERS: [(DType, u32, bool); 8] = [
@@ -296,6 +298,42 @@ fn products_of_fp8_are_f32() {
             assert_eq!(found.dtype(), result_dtype, "{source}");
             let expected = Tensor::from_floats(result_dtype, &[4, 3], &sums).expect("12");
             assert_eq!(found.to_f64s(), expected.to_f64s(), "{source}");
+        }
+    }
+}
+
+/// Rounds f32s to fp8 as `ml_dtypes` does, which JAX uses. Without Python with JAX the test is skipped with a message.
+#[test]
+fn fp8_is_rounded_as_in_jax() {
+    const SCRIPT: &str = "import sys, numpy, ml_dtypes\n\
+         numbers = numpy.frombuffer(sys.stdin.buffer.read(), '<f4')\n\
+         for dtype in (ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2):\n    \
+         sys.stdout.buffer.write(numbers.astype(dtype).tobytes())\n";
+    let Some(python) = tools::pythons().into_iter().next() else { return };
+    let mut random = fastrand::Rng::with_seed(5);
+    let near = |dtype| floats(dtype).into_iter().map(|(number, _)| number);
+    let exact = near(DType::F8E4M3).chain(near(DType::F8E5M2)).flat_map(|x| [x, x * 1.0625, x * 1.125, x * 0.9375]);
+    let around = exact.map(|x| x as f32).flat_map(|x| [x, x.next_up(), x.next_down(), -x]);
+    let ends = [464.0, 465.0, 480.0, 61439.9, 61440.0, f32::INFINITY, f32::NEG_INFINITY, f32::NAN, f32::MAX, 1e-30];
+    let scattered = (0..20_000).map(|_| (random.f32() - 0.5) * 2f32.powi(random.i32(-20..=18)));
+    let numbers: Vec<f32> = around.chain(ends).chain(scattered).collect();
+    let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
+    let mut child = Command::new(python);
+    child.args(["-c", SCRIPT]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = child.spawn().expect("python runs");
+    let mut input = child.stdin.take().expect("a pipe");
+    let writer = std::thread::spawn(move || input.write_all(&bytes));
+    let output = child.wait_with_output().expect("it ends");
+    writer.join().expect("no panic").expect("all is read");
+    assert!(output.status.success());
+    let count = numbers.len() as u64;
+    let wide: Vec<f64> = numbers.iter().copied().map(f64::from).collect();
+    for (dtype, bits) in [DType::F8E4M3, DType::F8E5M2].into_iter().zip(output.stdout.chunks(numbers.len())) {
+        let expected = Tensor::from_le_bytes(dtype, &[count], bits).expect("a byte for each").to_f64s();
+        let found = Tensor::from_floats(dtype, &[count], &wide).expect("as many").to_f64s();
+        for ((number, expected), found) in numbers.iter().zip(expected).zip(found) {
+            let same = expected.to_bits() == found.to_bits() || expected.is_nan() && found.is_nan();
+            assert!(same, "{dtype} {number:e}: {found:e}, in JAX {expected:e}");
         }
     }
 }

@@ -250,8 +250,12 @@ impl<'a> Module<'a> {
 
     /// Tolerance within which two float computations of the same value count as equal.
     fn tolerance(&self) -> &'static str {
-        let mut dtypes = self.program().values.iter().map(|value| value.dtype);
-        if dtypes.any(DType::is_narrow_float) { "0.05" } else { "1e-4" }
+        let floats = self.program().values.iter().map(|value| value.dtype).filter(|dtype| dtype.is_float());
+        match floats.map(DType::bits).min() {
+            Some(8) => "0.25",
+            Some(16) => "0.05",
+            Some(_) | None => "1e-4",
+        }
     }
 
     fn main(&self) -> String {
