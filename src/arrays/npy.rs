@@ -165,6 +165,20 @@ mod tests {
             let header = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': (2,), }}");
             assert_eq!(read_npy(&mut file(&header, &bytes), bf16).expect("an array").to_f64s(), [1.0, -2.0]);
         }
+        let fp8 = [
+            (DType::F8E4M3, "|V1", Some([0x38, 0xC0])),
+            (DType::F8E4M3, "|u1", Some([0x38, 0xC0])),
+            (DType::F8E5M2, "<V1", Some([0x3C, 0xC0])),
+            (DType::F8E5M2, "<f1", Some([0x3C, 0xC0])),
+            (DType::F8E4M3, "<f1", None),
+            (DType::F8E5M2, "|i1", None),
+            (DType::U8, "|V1", None),
+        ];
+        for (dtype, descr, bytes) in fp8 {
+            let header = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': (2,), }}");
+            let found = read_npy(&mut file(&header, &bytes.unwrap_or_default()), Wanted { dtype, extents: &[2] });
+            assert_eq!(found.ok().map(|array| array.to_f64s()), bytes.map(|_| vec![1.0, -2.0]), "{dtype} {descr}");
+        }
     }
 
     #[test]

@@ -377,6 +377,8 @@ mod tests {
     fn a_changed_profile_is_written_anew() {
         let mut hardware = Hardware::named("h100").expect("shipped");
         hardware.kernel_start += 1_000;
+        hardware.dtype_flops.insert(DType::F32, Rate::new(500_000_000_000_000).expect("a rate"));
+        hardware.products.fp8 = hardware.products.bf16.clone();
         hardware.network.message_overhead = 1_500;
         hardware.network.switch = SwitchKind::StoreAndForward;
         hardware.beyond[0].attached = Attachment::Node;

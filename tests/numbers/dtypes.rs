@@ -4,6 +4,7 @@ use crate::common::{compile, tools};
 use half::{bf16, f16};
 use itertools::{Itertools, iproduct};
 use shardc::dtype::DType;
+use shardc::sim::clock;
 use shardc::sim::values::{self, Inputs, Tensor};
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -334,6 +335,36 @@ fn fp8_is_rounded_as_in_jax() {
         for ((number, expected), found) in numbers.iter().zip(expected).zip(found) {
             let same = expected.to_bits() == found.to_bits() || expected.is_nan() && found.is_nan();
             assert!(same, "{dtype} {number:e}: {found:e}, in JAX {expected:e}");
+        }
+    }
+}
+
+/// A product runs at the rate of its operands' dtype, in the plan and in the simulation, whatever its result is. Without
+/// a rate of its own, a float is as fast as bf16.
+#[test]
+fn products_run_at_the_rate_of_their_operands() {
+    // Peak rates: Tflop/s of bf16, of fp8 and int8.
+    for (machine, bf16, fp8, int8) in [("h100_book", 990.0, 2000.0, 2000.0), ("tpu_v5e", 197.0, 197.0, 394.0)] {
+        for (left, right, rate) in [
+            ("bf16", "bf16", bf16),
+            ("f8e4m3", "f8e4m3", fp8),
+            ("f8e4m3", "f8e5m2", fp8),
+            ("f8e4m3", "bf16", bf16),
+            ("u8", "i8", int8),
+            ("i8", "f8e5m2", fp8),
+            ("i16", "i16", int8),
+        ] {
+            let source = format!(
+                "mesh {{X: 2}} on {machine}\ndims {{I: 16384, J: 8192, K: 8192}}\nA: {left}[I_X, J]\nB: {right}[J, K]\n\
+                 C[I_X, K] = A * B\n"
+            );
+            let compiled = compile(&source);
+            let seconds = 2.0 * 8192f64.powi(3) / (rate * 1e12);
+            let timing = clock::run(&compiled.schedule, &compiled.topology).expect("a time");
+            for time in [compiled.plan.time(), timing.makespan] {
+                let time = compiled.topology.scale.seconds(time);
+                assert!((time / seconds - 1.0).abs() < 1e-3, "{source}{time} s, not {seconds} s");
+            }
         }
     }
 }
