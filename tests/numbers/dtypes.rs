@@ -1,4 +1,5 @@
 //! Every dtype on numbers of its whole range, against arithmetic on wide integers and a search among all floats.
+#![allow(clippy::cast_possible_truncation)]
 
 use crate::common::{compile, tools};
 use half::{bf16, f16};
