@@ -128,9 +128,9 @@ impl Operator {
         }
     }
 
-    /// The dtype of a reduction: sums of 8-bit integers are widened, like their products.
+    /// The dtype of a reduction: sums of 8-bit numbers are widened, like their products.
     pub fn reduced(self, dtype: DType) -> DType {
-        if self == Operator::Sum && dtype == DType::I8 { DType::I32 } else { dtype }
+        if self == Operator::Sum { dtype.widened() } else { dtype }
     }
 
     /// Whether it supports this dtype.
@@ -165,6 +165,6 @@ mod tests {
         assert_eq!(Operator::from_word("LOGICAL_MAX"), None);
         let takes = |dtype| Operator::ALL.into_iter().filter(|operator| operator.takes(dtype)).count();
         let counts = DType::ALL.map(takes);
-        assert_eq!(counts, [3, 6, 6, 6, 7, 7, 7, 7]);
+        assert_eq!(counts, [3, 6, 6, 6, 6, 6, 6, 6, 6, 7, 7, 7, 7, 7, 7]);
     }
 }

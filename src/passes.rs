@@ -106,7 +106,7 @@ fn extreme(function: Function, operator: Operator, from: &[DType], to: DType) ->
     let swapped = if operator == Operator::Max { Operator::Min } else { Operator::Max };
     let (passes, operands, result) = match function {
         Function::Identity => (true, ONE, operator),
-        Function::Cast(dtype) => (from.iter().all(|from| widens(*from, dtype)), ONE, operator),
+        Function::Cast(dtype) => (from.iter().all(|from| from.widens(dtype)), ONE, operator),
         // A closed operand may be met on every device.
         Function::Binary(Binary::Larger) => (true, if operator == Operator::Max { ANY } else { EITHER }, operator),
         Function::Binary(Binary::Smaller) => (true, if operator == Operator::Min { ANY } else { EITHER }, operator),
@@ -154,21 +154,6 @@ fn stays(filler: Filler, operator: Operator) -> bool {
         Operator::Mul => matches!(filler, Filler::Zero | Filler::One),
         Operator::Max | Operator::Min | Operator::And | Operator::Or | Operator::Root => true,
         Operator::SquareAdd => false,
-    }
-}
-
-/// Whether every value of one dtype is a value of the other.
-pub fn widens(from: DType, to: DType) -> bool {
-    use DType::{Bf16, Bool, F16, F32, F64, I8, I32, I64};
-    match from {
-        Bool => to == Bool,
-        I8 => to != Bool,
-        I32 => matches!(to, I32 | I64 | F64),
-        I64 => to == I64,
-        Bf16 => matches!(to, Bf16 | F32 | F64),
-        F16 => matches!(to, F16 | F32 | F64),
-        F32 => matches!(to, F32 | F64),
-        F64 => to == F64,
     }
 }
 

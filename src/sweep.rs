@@ -2,6 +2,7 @@
 
 use crate::compiler::{self, Options, Spelling};
 use crate::diag::{Diagnostics, Severity};
+use crate::dtype::DType;
 use crate::expect;
 use crate::parallel::in_parallel;
 use crate::plan::{Plan, StepOp};
@@ -198,7 +199,8 @@ pub fn figures(plan: &Plan, topology: &Topology) -> Figures {
     let least = |id| {
         let step = plan.step(id);
         let flops = step.flops.saturating_mul(u128::from(plan.times(id)));
-        flops as f64 / topology.hardware.flops(step.layout.dtype).per_second() as f64
+        let unit = DType::computing(plan.operands(id).into_iter().map(|operand| plan.step(operand).layout.dtype));
+        flops as f64 / topology.hardware.flops(unit.unwrap_or(step.layout.dtype)).per_second() as f64
     };
     let ideal: f64 = products.map(least).sum();
     let whole = seconds(time);

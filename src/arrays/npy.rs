@@ -49,27 +49,13 @@ pub fn read_npy(file: &mut (impl Read + Seek), wanted: Wanted<'_>) -> Result<Ten
 pub fn write_npy(array: &Tensor) -> Vec<u8> {
     let shape: String = array.extents().iter().map(|extent| format!("{extent}, ")).collect();
     let shape = if array.extents().len() == 1 { shape.trim_end() } else { shape.trim_end_matches(", ") };
-    let text = format!("{{'descr': '{}', 'fortran_order': False, 'shape': ({shape}), }}", descr(array.dtype()));
+    let text = format!("{{'descr': '{}', 'fortran_order': False, 'shape': ({shape}), }}", array.dtype().npy());
     let length = (MAGIC.len() + 4 + text.len() + 1).next_multiple_of(ALIGNMENT) - MAGIC.len() - 4;
     let mut file = [MAGIC, &[1, 0][..]].concat();
     file.extend(u16::try_from(length).expect("sixty dims make a short header").to_le_bytes());
     file.extend(format!("{text:<width$}\n", width = length - 1).bytes());
     array.append_le_bytes(&mut file);
     file
-}
-
-/// NumPy's name of the element type. bf16, which NumPy lacks, is two raw bytes.
-fn descr(dtype: DType) -> &'static str {
-    match dtype {
-        DType::Bool => "|b1",
-        DType::I8 => "|i1",
-        DType::I32 => "<i4",
-        DType::I64 => "<i8",
-        DType::Bf16 => "|V2",
-        DType::F16 => "<f2",
-        DType::F32 => "<f4",
-        DType::F64 => "<f8",
-    }
 }
 
 /// Whether elements with this type name are big-endian; `None` if they have another dtype.
@@ -81,8 +67,11 @@ fn byte_order(found: &str, wanted: DType) -> Option<bool> {
         _ => return None,
     };
     let own = letters.as_str();
-    let bf16 = wanted == DType::Bf16 && (own == "u2" || own == "V2" && !big);
-    (own == &descr(wanted)[1..] || bf16).then_some(big)
+    let expected = &wanted.npy()[1..];
+    // NumPy lacks bf16 and fp8: they are raw bytes, or the bits as integers. `f1` is written by ml_dtypes.
+    let is_raw =
+        expected.starts_with('V') && (own == format!("u{}", wanted.size()) || wanted == DType::F8E5M2 && own == "f1");
+    (is_raw || own == expected && !(big && own.starts_with('V'))).then_some(big)
 }
 
 fn malformed(problem: impl Into<String>) -> ArrayError {
@@ -175,6 +164,20 @@ mod tests {
         {
             let header = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': (2,), }}");
             assert_eq!(read_npy(&mut file(&header, &bytes), bf16).expect("an array").to_f64s(), [1.0, -2.0]);
+        }
+        let fp8 = [
+            (DType::F8E4M3, "|V1", Some([0x38, 0xC0])),
+            (DType::F8E4M3, "|u1", Some([0x38, 0xC0])),
+            (DType::F8E5M2, "<V1", Some([0x3C, 0xC0])),
+            (DType::F8E5M2, "<f1", Some([0x3C, 0xC0])),
+            (DType::F8E4M3, "<f1", None),
+            (DType::F8E5M2, "|i1", None),
+            (DType::U8, "|V1", None),
+        ];
+        for (dtype, descr, bytes) in fp8 {
+            let header = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': (2,), }}");
+            let found = read_npy(&mut file(&header, &bytes.unwrap_or_default()), Wanted { dtype, extents: &[2] });
+            assert_eq!(found.ok().map(|array| array.to_f64s()), bytes.map(|_| vec![1.0, -2.0]), "{dtype} {descr}");
         }
     }
 

@@ -4,6 +4,9 @@ use super::{ArrayError, Wanted};
 use crate::dtype::DType;
 use crate::sim::values::Tensor;
 use safetensors::tensor::{Dtype, Metadata, TensorView};
+use serde::Deserialize;
+use serde::de::IntoDeserializer;
+use serde::de::value::StrDeserializer;
 use std::io::{Read, Seek, SeekFrom};
 
 /// Maximum header length, as defined by the format.
@@ -95,16 +98,8 @@ fn malformed(problem: impl Into<String>) -> ArrayError {
 }
 
 fn dtype_of(dtype: DType) -> Dtype {
-    match dtype {
-        DType::Bool => Dtype::BOOL,
-        DType::I8 => Dtype::I8,
-        DType::I32 => Dtype::I32,
-        DType::I64 => Dtype::I64,
-        DType::Bf16 => Dtype::BF16,
-        DType::F16 => Dtype::F16,
-        DType::F32 => Dtype::F32,
-        DType::F64 => Dtype::F64,
-    }
+    let name: StrDeserializer<'_, serde::de::value::Error> = dtype.safetensors().into_deserializer();
+    Dtype::deserialize(name).expect("the format has every dtype")
 }
 
 #[cfg(test)]

@@ -13,13 +13,14 @@ use crate::dtype::DType;
 use crate::engine::calibrate::{Calibration, MESSAGES, local_work, shifts};
 use crate::engine::measured::{Measured, Spread};
 use crate::fit::products::Peaks;
-use crate::fit::table::TableError;
+use crate::fit::table::{Product, TableError};
 use crate::fit::{self, Errors};
 use crate::schedule::{OpKind, Schedule};
 use crate::sim::clock;
-use crate::topology::{Hardware, Topology};
+use crate::topology::{Hardware, Topology, Unit};
 use crate::units::{Bytes, show_seconds};
 use clap::{Args, ValueEnum};
+use itertools::Itertools;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -151,20 +152,23 @@ impl Calibrate {
             }
             Fitted::Products => {
                 let rows = fit::table::products(&text, &self.only).map_err(unread)?;
-                let is_wide = rows.iter().all(|row| row.element > 1);
-                if !is_wide && rows.iter().any(|row| row.element > 1) {
+                let operands = |row: &Product| match (row.is_float, row.element) {
+                    (true, 1) => DType::F8E4M3,
+                    (true, _) => DType::Bf16,
+                    (false, _) => DType::I8,
+                };
+                let dtypes: Vec<DType> = rows.iter().map(operands).dedup().collect();
+                let [dtype] = dtypes[..] else {
                     let wanted = "the table has products of several types; choose one, such as `--only dtype=bf16`";
                     return Err(Failure::Call(wanted.to_owned()));
-                }
+                };
                 let units = self.units.ok_or_else(|| {
                     Failure::Call("say how many units compute side by side, such as `--units 132`".to_owned())
                 })?;
-                let flops = if is_wide { hardware.bf16_flops } else { hardware.int8_flops };
-                let peaks = Peaks { flops, memory: hardware.hbm_bandwidth, units };
+                let peaks = Peaks { flops: hardware.flops(dtype), memory: hardware.hbm_bandwidth, units };
                 let fit = fit::products::fit(&rows, peaks);
                 let fit = fit.ok_or_else(|| Failure::Call("the table has no products".to_owned()))?;
-                let products = &mut hardware.products;
-                *(if is_wide { &mut products.bf16 } else { &mut products.int8 }) = Some(fit.products);
+                hardware.products.set(Unit::of(dtype), fit.products);
                 let key = |rows: u32| format!("{} rows and more", 1u64 << rows);
                 errors(&fit.errors, &fit.left_out, "of every fifth, left out of the fit", key)
             }

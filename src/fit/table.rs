@@ -32,6 +32,8 @@ pub struct Product {
     pub k: u64,
     /// Bytes per element of the operands.
     pub element: u64,
+    /// Whether the operands are floats.
+    pub is_float: bool,
     /// Bytes per element of the result.
     pub result: u64,
     /// Measured time.
@@ -159,7 +161,8 @@ pub fn products(text: &str, only: &Only) -> Result<Vec<Product>, TableError> {
         };
         let element = element_of(field(dtype)).ok_or_else(|| wrong(dtype, "a dtype such as bf16, f8e4m3 or int8"))?;
         let microseconds = microseconds(field(time)).ok_or_else(|| wrong(time, "a time above 0 in microseconds"))?;
-        Ok(Product { m: extent(m)?, n: extent(n)?, k: extent(k)?, element, result: 2, microseconds })
+        let is_float = !field(dtype).to_ascii_lowercase().contains("int");
+        Ok(Product { m: extent(m)?, n: extent(n)?, k: extent(k)?, element, is_float, result: 2, microseconds })
     };
     records.iter().map(row).collect()
 }
@@ -250,7 +253,7 @@ mod tests {
         let only = [("system".to_owned(), "b".to_owned())];
         assert_eq!(collectives(TABLE, &only).expect("a line").len(), 1);
         let rows = products("m,n,k,dtype,us\n1,2,3,fp8,4.5\n", &[]).expect("a table");
-        assert_eq!(rows, [Product { m: 1, n: 2, k: 3, element: 1, result: 2, microseconds: 4.5 }]);
+        assert_eq!(rows, [Product { m: 1, n: 2, k: 3, element: 1, is_float: true, result: 2, microseconds: 4.5 }]);
     }
 
     #[test]

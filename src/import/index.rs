@@ -50,13 +50,7 @@ impl<'m, 'a> Translator<'m, 'a> {
         table.expr = cast(table.expr, table.dtype, dtype);
         let last = table.shape.len() - 1;
         let found = self.product(hot, table, &[last], dtype, operation)?;
-        let expr = if is_bool {
-            infix("!=", found.expr, count(0))
-        } else if dtype == DType::I8 {
-            cast(found.expr, DType::I32, DType::I8)
-        } else {
-            found.expr
-        };
+        let expr = if is_bool { infix("!=", found.expr, count(0)) } else { cast(found.expr, dtype.widened(), dtype) };
         Ok(Value { expr, dtype: if is_bool { DType::Bool } else { dtype }, shape: found.shape })
     }
 

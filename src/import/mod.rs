@@ -19,6 +19,7 @@ mod value;
 mod write;
 
 use crate::diag::Diagnostics;
+use crate::dtype::DType;
 use crate::span::Span;
 
 /// Largest text of a module that is read, in bytes.
@@ -49,7 +50,7 @@ enum ImportError {
         at: Span,
     },
     #[error("elements of type `{name}` cannot be imported")]
-    #[diagnostic(code("import-unsupported"), help("the dtypes are bool, i8, i32, i64, bf16, f16, f32 and f64"))]
+    #[diagnostic(code("import-unsupported"), help("the dtypes are {}", DType::ALL.map(DType::mlir).join(", ")))]
     Dtype {
         name: String,
         #[label(primary, "used here")]

@@ -429,17 +429,7 @@ fn one_type(trees: &[Tree<'_>]) -> Option<Type> {
     }
     let elements = shape.iter().try_fold(1_u64, |elements, size| elements.checked_mul(*size));
     elements.filter(|elements| *elements < MOST_ELEMENTS)?;
-    let element = match rest {
-        "i1" => Ok(DType::Bool),
-        "i8" => Ok(DType::I8),
-        "i32" => Ok(DType::I32),
-        "i64" => Ok(DType::I64),
-        "bf16" => Ok(DType::Bf16),
-        "f16" => Ok(DType::F16),
-        "f32" => Ok(DType::F32),
-        "f64" => Ok(DType::F64),
-        other => Err(other.to_owned()),
-    };
+    let element = DType::from_mlir(rest).ok_or_else(|| rest.to_owned());
     Some(Type { shape, element })
 }
 

@@ -462,8 +462,8 @@ impl<'m, 'a> Translator<'m, 'a> {
             });
         let (word, neutral) = match by.unwrap_or_default() {
             "stablehlo.add" => ("sum", 0.0),
-            "stablehlo.maximum" => ("max", f64::NEG_INFINITY),
-            "stablehlo.minimum" => ("min", f64::INFINITY),
+            "stablehlo.maximum" => ("max", dtype.ends()[0]),
+            "stablehlo.minimum" => ("min", dtype.ends()[1]),
             "stablehlo.or" if dtype == DType::Bool => ("any", 0.0),
             "stablehlo.and" if dtype == DType::Bool => ("all", 1.0),
             _ => return Err(self.refused(operation, "the language reduces by sum, max, min, any and all")),
@@ -495,8 +495,7 @@ impl<'m, 'a> Translator<'m, 'a> {
             expr = fold(".*", expr, Rc::new(Expr::Number(repeats as f64)));
         }
         let begins = start.number();
-        let whole = !dtype.is_float() && begins.is_some_and(|number| number.abs() >= 127.0);
-        if begins != Some(neutral) && !(whole && matches!(word, "max" | "min")) {
+        if begins != Some(neutral) {
             let parts = [expr, start.expr];
             expr = match word {
                 "sum" => fold("+", parts[0].clone(), parts[1].clone()),
@@ -551,18 +550,7 @@ fn scalar(word: &str, dtype: DType) -> Option<f64> {
     }
     if let Some(bits) = word.strip_prefix("0x") {
         let bits = u64::from_str_radix(bits, 16).ok()?;
-        let narrow = || u32::try_from(bits).ok();
-        return match dtype {
-            DType::F32 => narrow().map(|bits| f64::from(f32::from_bits(bits))),
-            DType::Bf16 => narrow().map(|bits| f64::from(f32::from_bits(bits << 16))),
-            DType::F16 => match bits {
-                0xFC00 => Some(f64::NEG_INFINITY),
-                0x7C00 => Some(f64::INFINITY),
-                _ => None,
-            },
-            DType::F64 => Some(f64::from_bits(bits)),
-            _ => None,
-        };
+        return dtype.format().map(|format| format.decode(bits));
     }
     word.parse().ok()
 }
@@ -573,8 +561,8 @@ pub(super) fn rounded(number: f64, dtype: DType) -> f64 {
         #[expect(clippy::cast_possible_truncation, reason = "this is what rounding to the dtype means")]
         DType::F32 => f64::from(number as f32),
         DType::Bool => f64::from(u8::from(number != 0.0)),
-        DType::I8 | DType::I32 | DType::I64 => number.trunc(),
-        DType::Bf16 | DType::F16 | DType::F64 => number,
+        dtype if dtype.is_float() => number,
+        _ => number.trunc(),
     }
 }
 

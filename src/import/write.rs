@@ -614,6 +614,7 @@ impl Writer<'_> {
             },
             Expr::Infix("<" | "<=" | ">" | ">=" | "==" | "!=", ..) => Some(DType::Bool),
             Expr::Infix(_, a, b) => self.dtype(a).or_else(|| self.dtype(b)),
+            Expr::Reduce("sum", _, a) => self.dtype(a).map(DType::widened),
             Expr::Power(a, _) | Expr::Negative(a) | Expr::Rename(_, a) | Expr::Reduce(_, _, a) => self.dtype(a),
             Expr::Product(a, b, _) => self.dtype(a)?.product(self.dtype(b)?),
         }

@@ -113,7 +113,7 @@ pub trait Costs {
 /// Work of one device in a local computation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LocalWork {
-    /// The dtype that selects the arithmetic unit: a float if any operand is one.
+    /// The dtype that selects the arithmetic unit; see [`DType::computing`].
     pub dtype: DType,
     /// Floating-point operations.
     pub flops: u128,
@@ -157,8 +157,7 @@ impl LocalWork {
             Some(lookup) => lookup.flops(einsum, &extents),
             None => einsum.flops(&extents),
         };
-        // Products use the integer unit only if all operands are integers.
-        let unit = operands.iter().map(|layout| layout.dtype).max_by_key(|dtype| (dtype.is_float(), dtype.size()));
+        let unit = DType::computing(operands.iter().map(|layout| layout.dtype));
         let shape = if access.lookup.is_some() { None } else { Shape::of(einsum, &extents) };
         LocalWork { dtype: unit.unwrap_or(result.dtype), flops, traffic, shape, starts: access.starts }
     }

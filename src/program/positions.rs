@@ -540,16 +540,7 @@ fn float(count: u64) -> f64 {
     count as f64
 }
 
-/// The smallest finite number of a dtype.
+/// The smallest finite number of a dtype; of wide floats, that of bf16.
 fn least(dtype: DType) -> f64 {
-    match dtype {
-        DType::Bool => 0.0,
-        DType::I8 => f64::from(i8::MIN),
-        DType::I32 => f64::from(i32::MIN),
-        #[expect(clippy::cast_precision_loss, reason = "a power of two")]
-        DType::I64 => i64::MIN as f64,
-        DType::F16 => -65504.0,
-        // The largest finite bf16, which f32 and f64 have as well.
-        DType::Bf16 | DType::F32 | DType::F64 => -3.389_531_389_251_535_5e38,
-    }
+    dtype.finite_ends()[0].max(DType::Bf16.finite_ends()[0])
 }

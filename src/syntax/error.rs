@@ -183,17 +183,22 @@ pub enum SyntaxError {
 /// The dtype that a name of another system or in other letters stands for.
 pub(super) fn dtype_meant(word: &str) -> Option<&'static str> {
     let lower = word.to_lowercase();
-    if let Some(dtype) = DType::ALL.iter().find(|dtype| dtype.name() == lower) {
+    if let Ok(dtype) = lower.parse::<DType>() {
         return Some(dtype.name());
     }
     Some(match lower.as_str() {
-        "bfloat" | "bfloat16" | "bf" => "bf16",
-        "half" | "float16" | "fp16" => "f16",
-        "float" | "float32" | "fp32" | "single" => "f32",
-        "double" | "float64" | "fp64" => "f64",
-        "int" | "int32" | "s32" => "i32",
-        "int8" | "s8" => "i8",
-        "int64" | "long" | "s64" => "i64",
+        "bfloat" | "bf" => "bf16",
+        "half" => "f16",
+        "float" | "single" => "f32",
+        "double" => "f64",
+        "s8" => "i8",
+        "short" | "s16" => "i16",
+        "int" | "s32" => "i32",
+        "long" | "s64" => "i64",
+        "byte" | "ui8" => "u8",
+        "ui16" => "u16",
+        "uint" | "ui32" => "u32",
+        "ui64" => "u64",
         "boolean" | "pred" => "bool",
         _ => return None,
     })
@@ -206,10 +211,7 @@ fn near_dtype(word: &str) -> String {
         Some(meant) if meant == lower => did_you_mean(meant),
         Some(meant) => format!("write `{meant}`; dtypes are {}", dtypes()),
         None if lower.contains("8_e") || lower.contains("fp8") || lower.contains("float8") => {
-            format!(
-                "8-bit floats are not supported; `i8` has the same size, `bf16` is the nearest float; dtypes are {}",
-                dtypes()
-            )
+            format!("the 8-bit floats are `f8e4m3`, the `e4m3fn` of JAX, and `f8e5m2`; dtypes are {}", dtypes())
         }
         None => format!("dtypes are {}", dtypes()),
     }

@@ -12,6 +12,7 @@ use crate::method::Method;
 use crate::units::{Bytes, Rate};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
+use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
 /// The time of a hop, and the busy time of its link.
@@ -147,11 +148,36 @@ pub enum LocalMoves {
     Memory,
 }
 
+/// An arithmetic unit of a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// 8-bit floats.
+    Fp8,
+    /// Other floats.
+    Bf16,
+    /// Integers.
+    Int8,
+}
+
+impl Unit {
+    /// The unit that computes a dtype.
+    pub fn of(dtype: DType) -> Unit {
+        match (dtype.is_float(), dtype.bits()) {
+            (true, 8) => Unit::Fp8,
+            (true, _) => Unit::Bf16,
+            (false, _) => Unit::Int8,
+        }
+    }
+}
+
 /// Measured products, by arithmetic unit.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MeasuredProducts {
-    /// Of floats.
+    /// Of 8-bit floats.
+    #[serde(default)]
+    pub fp8: Option<Products>,
+    /// Of other floats.
     #[serde(default)]
     pub bf16: Option<Products>,
     /// Of integers.
@@ -162,7 +188,28 @@ pub struct MeasuredProducts {
 impl MeasuredProducts {
     /// Measured products of a dtype, if any.
     pub fn of(&self, dtype: DType) -> Option<&Products> {
-        if dtype.is_float() { self.bf16.as_ref() } else { self.int8.as_ref() }
+        match Unit::of(dtype) {
+            Unit::Fp8 => self.fp8.as_ref(),
+            Unit::Bf16 => self.bf16.as_ref(),
+            Unit::Int8 => self.int8.as_ref(),
+        }
+    }
+
+    /// Replaces the measured products of a unit.
+    pub fn set(&mut self, unit: Unit, products: Products) {
+        let own = match unit {
+            Unit::Fp8 => &mut self.fp8,
+            Unit::Bf16 => &mut self.bf16,
+            Unit::Int8 => &mut self.int8,
+        };
+        *own = Some(products);
+    }
+
+    /// Those of each unit, by the name of the unit and a dtype that it computes.
+    pub(super) fn by_unit(&self) -> impl Iterator<Item = (&'static str, DType, &Products)> {
+        let units =
+            [("fp8", DType::F8E4M3, &self.fp8), ("bf16", DType::Bf16, &self.bf16), ("int8", DType::I8, &self.int8)];
+        units.into_iter().filter_map(|(unit, dtype, products)| Some((unit, dtype, products.as_ref()?)))
     }
 }
 
@@ -176,12 +223,15 @@ pub struct Hardware {
     /// Description, with the source of the figures.
     #[serde(default)]
     pub description: String,
-    /// Floating-point operations per second for bf16 and f16, and for f32 and f64 without separate figures.
+    /// Floating-point operations per second for bf16 and f16, and for other floats without a rate in `dtype_flops`.
     #[serde(deserialize_with = "quantity::flops")]
     pub bf16_flops: Rate,
-    /// Operations per second on 8-bit and wider integers.
+    /// Operations per second on 8-bit integers, and on other integers without a rate in `dtype_flops`.
     #[serde(deserialize_with = "quantity::flops")]
     pub int8_flops: Rate,
+    /// Operations per second on operands of single dtypes, such as fp8 and f32.
+    #[serde(default, deserialize_with = "dtype_flops")]
+    pub dtype_flops: BTreeMap<DType, Rate>,
     /// Memory of a device.
     #[serde(deserialize_with = "quantity::bytes")]
     pub hbm_bytes: Bytes,
@@ -238,8 +288,19 @@ fn network_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D:
 /// Parses dtypes by name.
 fn dtypes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<DType>, D::Error> {
     let names: Vec<String> = Vec::deserialize(deserializer)?;
-    let dtype = |name: String| name.parse().map_err(|_| D::Error::custom(format!("unknown element type `{name}`")));
-    names.into_iter().map(dtype).collect()
+    names.iter().map(|name| dtype(name)).collect()
+}
+
+fn dtype<E: serde::de::Error>(name: &str) -> Result<DType, E> {
+    name.parse().map_err(|_| E::custom(format!("unknown element type `{name}`")))
+}
+
+/// Parses operations per second by dtype: `{ f8e4m3 = 2e15 }`.
+fn dtype_flops<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<DType, Rate>, D::Error> {
+    #[derive(Deserialize)]
+    struct Flops(#[serde(deserialize_with = "quantity::flops")] Rate);
+    let rates: BTreeMap<String, Flops> = BTreeMap::deserialize(deserializer)?;
+    rates.into_iter().map(|(name, Flops(rate))| Ok((dtype(&name)?, rate))).collect()
 }
 
 /// Parses methods by name.
@@ -276,13 +337,14 @@ impl Hardware {
     /// All rates: compute, memory and links.
     pub fn rates(&self) -> impl Iterator<Item = Rate> {
         let links = self.networks().map(|network| network.one_way);
-        let products = [&self.products.bf16, &self.products.int8].into_iter().flatten();
-        let products = products.flat_map(|products| products.rates().collect::<Vec<_>>());
-        [self.hbm_bandwidth, self.bf16_flops, self.int8_flops].into_iter().chain(links).chain(products)
+        let products = self.products.by_unit().flat_map(|(_, _, products)| products.rates().collect::<Vec<_>>());
+        let flops = [self.bf16_flops, self.int8_flops].into_iter().chain(self.dtype_flops.values().copied());
+        std::iter::once(self.hbm_bandwidth).chain(flops).chain(links).chain(products)
     }
 
-    /// Operations per second for a dtype.
+    /// Operations per second on operands of a dtype.
     pub fn flops(&self, dtype: DType) -> Rate {
-        if dtype.is_float() { self.bf16_flops } else { self.int8_flops }
+        let fallback = if dtype.is_float() { self.bf16_flops } else { self.int8_flops };
+        self.dtype_flops.get(&dtype).copied().unwrap_or(fallback)
     }
 }

@@ -15,7 +15,9 @@ pub mod routes;
 
 pub use closed_form::{ClosedForm, Limit};
 pub use engines::{EngineId, Engines, EnginesError, Work};
-pub use hardware::{Attachment, Hardware, HopRule, LocalMoves, MeasuredProducts, Network, SwitchKind, WiringRule};
+pub use hardware::{
+    Attachment, Hardware, HopRule, LocalMoves, MeasuredProducts, Network, SwitchKind, Unit, WiringRule,
+};
 pub use measured::{Measured, Messages, Protocol, Traffic};
 pub use products::{ProductWork, Products, Shape, Tile, WorkTime};
 pub use profile::{ProfileDocument, ProfileError};

@@ -123,11 +123,11 @@ fn read(text: &str) -> Result<Hardware, ProfileError> {
     })?;
     let twice = hardware.networks().map(|network| network.name.clone()).duplicates().next();
     let twice = twice.map(|name| format!("two networks are named `{name}`"));
-    let (floats, integers) = (&hardware.products.bf16, &hardware.products.int8);
-    let products = [("bf16_flops", floats, hardware.bf16_flops), ("int8_flops", integers, hardware.int8_flops)];
-    let flaw = products
-        .into_iter()
-        .find_map(|(field, products, peak)| products.as_ref()?.flaw(field, peak, hardware.hbm_bandwidth));
+    let flaw = hardware.products.by_unit().find_map(|(unit, dtype, products)| {
+        let field = if hardware.dtype_flops.contains_key(&dtype) { "dtype_flops" } else { "bf16_flops" };
+        let field = if unit == "int8" { "int8_flops" } else { field };
+        products.flaw(field, hardware.flops(dtype), hardware.hbm_bandwidth)
+    });
     match twice.or(flaw) {
         Some(message) => Err(ProfileError { message, span: None }),
         None => Ok(hardware),
@@ -149,7 +149,9 @@ fn write(hardware: &Hardware) -> String {
         ("kernel_start", time(hardware.kernel_start)),
     ];
     let limit = hardware.broadcast_limit.map(|limit| ("broadcast_limit", toml_value(&limit)));
-    let mut text = lines(fields.into_iter().chain(limit));
+    let rates = hardware.dtype_flops.iter().map(|(dtype, rate)| format!("{dtype} = {}", toml_value(rate))).join(", ");
+    let rates = (!rates.is_empty()).then(|| ("dtype_flops", format!("{{ {rates} }}")));
+    let mut text = lines(fields.into_iter().chain(limit).chain(rates));
     let engines = &hardware.engines;
     // That of every profile need not be said.
     if *engines != Engines::default() {
@@ -157,8 +159,7 @@ fn write(hardware: &Hardware) -> String {
         let names = engines.names().iter().map(String::as_str);
         text += &format!("\n[engines]\n{}", lines(names.zip(engines.ids().map(runs))));
     }
-    let products = [("bf16", &hardware.products.bf16), ("int8", &hardware.products.int8)];
-    for (unit, products) in products.into_iter().filter_map(|(unit, products)| Some((unit, products.as_ref()?))) {
+    for (unit, _, products) in hardware.products.by_unit() {
         text += &format!("\n[products.{unit}]\n{}", products_text(products));
     }
     text += &format!("\n[network]\n{}", network_text(&hardware.network, "network"));
@@ -247,6 +248,8 @@ pub struct ProfileDocument {
     bf16_flops: Rate,
     /// Operations per second on int8.
     int8_flops: Rate,
+    /// Rates of single dtypes.
+    dtype_flops: Vec<DTypeFlops>,
     hbm_bytes: Bytes,
     /// Bytes per second of memory.
     hbm_bandwidth: Rate,
@@ -262,6 +265,13 @@ pub struct ProfileDocument {
     engines: Vec<EngineDocument>,
     /// Networks, the one inside a node first.
     networks: Vec<NetworkDocument>,
+}
+
+/// Operations per second of a dtype.
+#[derive(Clone, Debug, Serialize)]
+struct DTypeFlops {
+    dtype: &'static str,
+    flops: Rate,
 }
 
 /// An engine and its work.
@@ -300,14 +310,15 @@ fn document(hardware: &Hardware) -> ProfileDocument {
     let networks = hardware.networks().cloned().map(NetworkDocument::from).collect();
     let Hardware { name, description, bf16_flops, int8_flops, hbm_bytes, hbm_bandwidth, .. } = hardware.clone();
     let Hardware { hop_rule, local_moves, fusion, broadcast_limit, kernel_start, .. } = *hardware;
-    let products = [("bf16", &hardware.products.bf16), ("int8", &hardware.products.int8)];
-    let products =
-        products.into_iter().filter_map(|(unit, products)| Some((unit, products.as_ref()?.into()))).collect();
+    let products = hardware.products.by_unit().map(|(unit, _, products)| (unit, products.into())).collect();
+    let dtype_flops = hardware.dtype_flops.iter();
+    let dtype_flops = dtype_flops.map(|(dtype, flops)| DTypeFlops { dtype: dtype.name(), flops: *flops }).collect();
     ProfileDocument {
         name,
         description,
         bf16_flops,
         int8_flops,
+        dtype_flops,
         hbm_bytes,
         hbm_bandwidth,
         hop_rule,
@@ -366,6 +377,8 @@ mod tests {
     fn a_changed_profile_is_written_anew() {
         let mut hardware = Hardware::named("h100").expect("shipped");
         hardware.kernel_start += 1_000;
+        hardware.dtype_flops.insert(DType::F32, Rate::new(500_000_000_000_000).expect("a rate"));
+        hardware.products.fp8 = hardware.products.bf16.clone();
         hardware.network.message_overhead = 1_500;
         hardware.network.switch = SwitchKind::StoreAndForward;
         hardware.beyond[0].attached = Attachment::Node;

@@ -55,8 +55,11 @@ fn a_product_of_given_arrays_is_what_a_loop_computes() {
     let expected = product(&a, &b, SIZES);
     for (dtype, out) in [
         (DType::I8, DType::I32),
+        (DType::I16, DType::I16),
         (DType::I32, DType::I32),
         (DType::I64, DType::I64),
+        (DType::F8E4M3, DType::F32),
+        (DType::F8E5M2, DType::F32),
         (DType::Bf16, DType::Bf16),
         (DType::F16, DType::F16),
         (DType::F32, DType::F32),

@@ -1,6 +1,6 @@
 //! Legal expressions, with the known properties of their values.
 
-use super::model::{Open, Range, Sharding, Type, integers, room, subscript};
+use super::model::{DTYPES, Open, Range, Sharding, Type, integers, is_unsigned, room, subscript};
 use super::program::Writer;
 use shardc::dtype::DType;
 use shardc::operator::Operator;
@@ -104,6 +104,12 @@ impl Writer<'_> {
             return Some(made);
         }
         let float = operand.kind.dtype.is_float();
+        if is_unsigned(operand.kind.dtype) {
+            // A negative number would wrap to one that is larger than any range here.
+            let name = self.choices.one(&["relu", "abs"]);
+            return matches!(open, None | Some(Operator::Root))
+                .then(|| operand.becomes(format!("{name}({text})"), most, exact));
+        }
         // Integers wrap, and the least one has no negative, so order is not preserved.
         let order = matches!(open, Some(Operator::Max | Operator::Min));
         let negation = |writer: &mut Self| {
@@ -191,7 +197,7 @@ impl Writer<'_> {
             0 | 4 if linear => Some(scaled(format!("{scale} * {text}"), most * factor.max(1.0))),
             1 | 5 if linear => Some(scaled(format!("{text} * {scale}"), most * factor.max(1.0))),
             2 | 6 if adds => Some(shifted(format!("{text} + {scale}"))),
-            3 if adds => Some(shifted(format!("{text} - {scale}"))),
+            3 if adds && !is_unsigned(operand.kind.dtype) => Some(shifted(format!("{text} - {scale}"))),
             7 if divides => Some(divided(format!("{text} / {scale}"))),
             _ if open.is_none() && self.choices.chance(1, 3) => {
                 let (sign, number) =
@@ -219,7 +225,7 @@ impl Writer<'_> {
         let (left, right) = (&operand.kind, &other.kind);
         let (one, two) = (operator(&left.open), operator(&right.open));
         let logic = left.dtype == DType::Bool || right.dtype == DType::Bool;
-        let dtype = if left.dtype == right.dtype { left.dtype } else { left.dtype.product(right.dtype)? };
+        let dtype = left.dtype.elementwise(right.dtype)?;
         let exact = left.range.exact && right.range.exact;
         let same_dims = {
             let mut dims = [left.dims.clone(), right.dims.clone()];
@@ -257,7 +263,7 @@ impl Writer<'_> {
                     // The position of an element in a dim.
                     let dim = *left.dims.first()?;
                     let places = format!("iota_{}", self.dims.list[dim].name);
-                    left.dtype.product(DType::I32)?;
+                    left.dtype.elementwise(DType::I32)?;
                     let sign = self.choices.one(&["<", ">=", "=="]);
                     let range = Range { most: 1.0, exact: true };
                     let kind = Type { dtype: DType::Bool, dims: left.dims.clone(), layout: None, open: None, range };
@@ -265,7 +271,9 @@ impl Writer<'_> {
                     Some(Expression { text, kind, atom: true, may_open: Vec::new(), by_hand: false })
                 }
                 0 | 1 => made(format!("{} + {}", operand.inner(), other.inner()), dtype, None, sum, exact, false),
-                2 => made(format!("{} - {}", operand.inner(), other.inner()), dtype, None, sum, exact, false),
+                2 if !is_unsigned(dtype) => {
+                    made(format!("{} - {}", operand.inner(), other.inner()), dtype, None, sum, exact, false)
+                }
                 3 => {
                     let name = self.choices.one(&["max", "min"]);
                     made(format!("{name}({}, {})", operand.text, other.text), dtype, None, sum, exact, true)
@@ -308,7 +316,7 @@ impl Writer<'_> {
             (Some(Operator::Sum | Operator::Mean | Operator::Root), _)
                 if same_open(&left.open, &right.open) && same_dims =>
             {
-                let sign = self.choices.one(&["+", "-"]);
+                let sign = if is_unsigned(dtype) { "+" } else { self.choices.one(&["+", "-"]) };
                 made(
                     format!("{} {sign} {}", operand.inner(), other.inner()),
                     dtype,
@@ -322,7 +330,7 @@ impl Writer<'_> {
             (Some(Operator::Root), None) => {
                 made(format!("{} + {}", operand.inner(), other.inner()), dtype, left.open.clone(), sum, exact, false)
             }
-            (None, Some(Operator::Root)) => {
+            (None, Some(Operator::Root)) if !is_unsigned(dtype) => {
                 made(format!("{} - {}", operand.inner(), other.inner()), dtype, right.open.clone(), sum, exact, false)
             }
             (Some(Operator::Sum), None) if dtype == left.dtype => {
@@ -351,8 +359,13 @@ impl Writer<'_> {
             Some(Operator::Root) => self.choices.one(&["sum", "max"]),
             Some(_) => return None,
         };
-        // Sums of small integers have a wider type.
-        let dtype = if name == "sum" && kind.dtype == DType::I8 { DType::I32 } else { kind.dtype };
+        // Sums of 8-bit numbers have a wider type.
+        let dtype = match kind.dtype {
+            DType::I8 if name == "sum" => DType::I32,
+            DType::U8 if name == "sum" => DType::U32,
+            DType::F8E4M3 | DType::F8E5M2 if name == "sum" || name == "mean" => DType::F32,
+            dtype => dtype,
+        };
         if dtype != kind.dtype && kind.open.is_some() {
             return None;
         }
@@ -401,8 +414,11 @@ impl Writer<'_> {
         if !matches!(operator(&kind.open), None | Some(Operator::Root)) {
             return None;
         }
-        let all = [DType::F32, DType::Bf16, DType::I32, DType::F64, DType::F16, DType::I64, DType::I8, DType::Bool];
-        let to = self.choices.one(&all);
+        let to = self.choices.one(&DTYPES);
+        if is_unsigned(to) && !kind.dtype.is_float() && kind.dtype != DType::Bool && !is_unsigned(kind.dtype) {
+            // A negative number would wrap.
+            return None;
+        }
         // Rounding may move a value across an integer.
         if kind.dtype.is_float() && !to.is_float() && !kind.range.exact {
             return None;

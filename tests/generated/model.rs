@@ -51,24 +51,49 @@ pub(crate) struct Value {
     pub(crate) computed: bool,
 }
 
+/// All dtypes, the simplest first.
+pub(crate) const DTYPES: [DType; 15] = [
+    DType::F32,
+    DType::Bf16,
+    DType::I32,
+    DType::Bool,
+    DType::F16,
+    DType::I8,
+    DType::F64,
+    DType::I64,
+    DType::F8E4M3,
+    DType::U8,
+    DType::F8E5M2,
+    DType::U32,
+    DType::I16,
+    DType::U16,
+    DType::U64,
+];
+
+pub(crate) fn is_unsigned(dtype: DType) -> bool {
+    matches!(dtype, DType::U8 | DType::U16 | DType::U32 | DType::U64)
+}
+
 /// Maximum magnitude that is allowed for a dtype.
 pub(crate) fn room(dtype: DType) -> f64 {
     match dtype {
         DType::Bool => 1.0,
-        DType::I8 => 100.0,
-        DType::F16 => 2e4,
-        DType::I32 | DType::Bf16 => 1e7,
-        DType::I64 | DType::F32 | DType::F64 => 1e9,
+        DType::I8 | DType::U8 | DType::F8E4M3 => 100.0,
+        DType::I16 | DType::U16 | DType::F16 | DType::F8E5M2 => 2e4,
+        DType::I32 | DType::U32 | DType::Bf16 => 1e7,
+        DType::I64 | DType::U64 | DType::F32 | DType::F64 => 1e9,
     }
 }
 
 /// Magnitude up to which a dtype represents all integers.
 pub(crate) fn integers(dtype: DType) -> f64 {
     match dtype {
+        DType::F8E5M2 => 8.0,
+        DType::F8E4M3 => 16.0,
         DType::Bf16 => 256.0,
         DType::F16 => 2048.0,
         DType::F32 => 16e6,
-        DType::Bool | DType::I8 | DType::I32 | DType::I64 | DType::F64 => f64::INFINITY,
+        _ => f64::INFINITY,
     }
 }
 

@@ -6,7 +6,7 @@
 use super::choices::Choices;
 use super::expressions::Expression;
 use super::machine::{Dims, HARDWARE, Machine, Size};
-use super::model::{Open, Range, Sharding, Type, Value, brackets, combines, integers, room};
+use super::model::{DTYPES, Open, Range, Sharding, Type, Value, brackets, combines, integers, room};
 use super::modes::Modes;
 use shardc::dtype::DType;
 use shardc::method::Method;
@@ -172,16 +172,7 @@ impl Writer<'_> {
 
     /// An input with its type: `bf16[I_X, J]{U_Y}`.
     pub(crate) fn input(&mut self) -> (String, Type) {
-        let dtype = self.choices.one(&[
-            DType::F32,
-            DType::Bf16,
-            DType::I32,
-            DType::Bool,
-            DType::F16,
-            DType::I8,
-            DType::F64,
-            DType::I64,
-        ]);
+        let dtype = self.choices.one(&DTYPES);
         let least = self.choices.one(&[1, 1, 1, 0]);
         let dims = self.some_dims(least);
         let open = self.choices.open();
@@ -198,6 +189,13 @@ impl Writer<'_> {
             DType::I64 => &["i64", "int64"],
             DType::F16 => &["f16", "float16"],
             DType::F64 => &["f64", "float64"],
+            DType::F8E4M3 => &["f8e4m3", "float8_e4m3fn"],
+            DType::F8E5M2 => &["f8e5m2", "float8_e5m2"],
+            DType::I16 => &["i16", "int16"],
+            DType::U8 => &["u8", "uint8"],
+            DType::U16 => &["u16", "uint16"],
+            DType::U32 => &["u32", "uint32"],
+            DType::U64 => &["u64", "uint64"],
         };
         let word = if self.choices.chance(1, 10) { words[1] } else { words[0] };
         let most = match sum.as_ref().map(|(operator, _)| *operator) {
@@ -391,7 +389,8 @@ impl Writer<'_> {
             let wider: &[DType] = match result.dtype {
                 DType::Bool => &[DType::Bool],
                 DType::I8 | DType::I32 => &[DType::I32, DType::I64],
-                DType::I64 => &[DType::I64],
+                DType::I64 | DType::I16 => &[DType::I64],
+                DType::U8 | DType::U16 | DType::U32 | DType::U64 => &[DType::U64],
                 _ => &[DType::F32, DType::F64, DType::Bf16],
             };
             let dtype = self.choices.one(wider);

@@ -25,7 +25,8 @@ from jax._src.lib.mlir import ir  # noqa: E402
 from jax._src.sharding_impls import GSPMDSharding  # noqa: E402
 
 KINDS = ("all_gather", "reduce_scatter", "all_reduce", "all_to_all", "collective_permute", "collective_broadcast")
-BITS = {"i1": 8, "i8": 8, "i32": 32, "i64": 64, "bf16": 16, "f16": 16, "f32": 32, "f64": 64}
+BITS = {"i1": 8, "f8E4M3FN": 8, "f8E5M2": 8, "bf16": 16, "f16": 16, "f32": 32, "f64": 64}
+BITS |= {f"{sign}{bits}": bits for sign in ("i", "ui") for bits in (8, 16, 32, 64)}
 
 
 def operand_bytes(value):

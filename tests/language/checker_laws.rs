@@ -83,6 +83,8 @@ fn random_programs_keep_the_invariants() {
         "A[I_XY, J_Z]",
         "F[J_X, L]{U_XYZ}",
         "i8[J, I]",
+        "u8[I_X, J]",
+        "f8e4m3[I, J]",
         "bool[I, J]",
         "bool[I_X]",
     ];

@@ -173,6 +173,31 @@ fn a_product_is_one_statement() {
     compiled(expected);
 }
 
+/// Sums and products of 8-bit numbers have 32 bits, unless the module rounds them; extremes begin at the ends of the
+/// dtype.
+#[test]
+fn eight_bits_are_what_the_module_says() {
+    let text = program(
+        "func.func @main(%arg0: tensor<8x16xf8E4M3FN>, %arg1: tensor<16x32xf8E4M3FN>, %arg2: tensor<8x16xui8>, \
+         %arg3: tensor<8x16xi32>) -> (tensor<8x32xf32>, tensor<8xui8>, tensor<8xui8>, tensor<8xi32>) {\n\
+         %0 = stablehlo.dot_general %arg0, %arg1, contracting_dims = [1] x [0] : (tensor<8x16xf8E4M3FN>, tensor<16x32xf8E4M3FN>) -> tensor<8x32xf32>\n\
+         %c = stablehlo.constant dense<0> : tensor<ui8>\n\
+         %1 = stablehlo.reduce(%arg2 init: %c) applies stablehlo.add across dimensions = [1] : (tensor<8x16xui8>, tensor<ui8>) -> tensor<8xui8>\n\
+         %2 = stablehlo.reduce(%arg2 init: %c) applies stablehlo.maximum across dimensions = [1] : (tensor<8x16xui8>, tensor<ui8>) -> tensor<8xui8>\n\
+         %d = stablehlo.constant dense<1000> : tensor<i32>\n\
+         %3 = stablehlo.reduce(%arg3 init: %d) applies stablehlo.maximum across dimensions = [1] : (tensor<8x16xi32>, tensor<i32>) -> tensor<8xi32>\n\
+         return %0, %1, %2, %3 : tensor<8x32xf32>, tensor<8xui8>, tensor<8xui8>, tensor<8xi32>\n}",
+    );
+    let lines: Vec<&str> = text.lines().collect();
+    let has = |parts: [&str; 2]| lines.iter().any(|line| parts.iter().all(|part| line.contains(part)));
+    assert!(has(["f8e4m3[", ""]) && has([": u8[", "= sum_"]) && has([", 1000)", "max_"]), "{text}");
+    assert!(
+        lines.iter().any(|line| line.contains("= max_") && !line.contains(": u8") && !line.contains("1000")),
+        "{text}"
+    );
+    compiled(&text);
+}
+
 /// The halves of a dim become a dim of size two, and the product of a square matrix with itself renames one side.
 #[test]
 fn reshapes_slices_and_repeated_dims_become_dims() {
@@ -208,8 +233,8 @@ fn what_cannot_be_said_is_refused() {
             "stablehlo.convolution",
         ),
         ("%0 = stablehlo.custom_call @cu(%arg0) : (tensor<8x8xf32>) -> tensor<8x8xf32>", "custom_call"),
-        ("%0 = stablehlo.convert %arg0 : (tensor<8x8xf32>) -> tensor<8x8xui32>", "`ui32`"),
-        ("%0 = stablehlo.convert %arg0 : (tensor<8x8xf32>) -> tensor<8x8xf8E4M3FN>", "`f8E4M3FN`"),
+        ("%0 = stablehlo.convert %arg0 : (tensor<8x8xf32>) -> tensor<8x8xui4>", "`ui4`"),
+        ("%0 = stablehlo.convert %arg0 : (tensor<8x8xf32>) -> tensor<8x8xf8E4M3FNUZ>", "`f8E4M3FNUZ`"),
         ("%0 = stablehlo.constant dense<\"0x00010203\"> : tensor<8x8xf32>", "constants"),
         ("%0 = func.call @nowhere(%arg0) : (tensor<8x8xf32>) -> tensor<8x8xf32>", "not in the module"),
         ("%0 = func.call @main(%arg0) : (tensor<8x8xf32>) -> tensor<8x8xf32>", "too deep"),

@@ -17,13 +17,15 @@ from types import SimpleNamespace
 
 import numpy as np
 
+import float8
 import reference
 
 HERE = Path(__file__).parent
 
 # Relative and absolute tolerance of each dtype; the absolute one is scaled by the largest expected element.
 TOLERANCE = {"float64": (1e-9, 1e-10), "float32": (2e-4, 2e-5), "float16": (2e-2, 4e-3), "bfloat16": (2e-2, 6e-3)}
-NUMPY = {"f64": "f8", "f32": "f4", "f16": "f2", "i64": "i8", "i32": "i4", "i8": "i1", "bool": "?"}
+NUMPY = {"f64": "f8", "f32": "f4", "f16": "f2", "bool": "?"}
+NUMPY |= {f"{kind}{8 * size}": f"{kind}{size}" for kind in "iu" for size in (1, 2, 4, 8)}
 
 
 def read_bf16(array):
@@ -33,6 +35,19 @@ def read_bf16(array):
 def write_bf16(array):
     bits = np.ascontiguousarray(array, "f4").view("u4").astype("u8")
     return ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype("u2")
+
+
+def write(array, dtype):
+    """An array as it is stored."""
+    if dtype == "bf16":
+        return write_bf16(array)
+    return float8.encode(array, dtype) if dtype in float8.FORMATS else array.astype(NUMPY[dtype])
+
+
+def read(array, dtype):
+    if dtype == "bf16":
+        return read_bf16(array)
+    return float8.decode(array, dtype) if dtype in float8.FORMATS else array
 
 
 def read_sizes(source):
@@ -68,7 +83,7 @@ def read_inputs(source, sizes):
             counts.append(sizes.get(repeat[1]) or int(repeat[1]))
         elif line.strip() == "}" and counts:
             counts.pop()
-        found = re.match(r"\s*([\w']+)\s*:\s*(bool|bf16|[fi]\d+)\[(.*?)\](?!\s*=)", line)
+        found = re.match(r"\s*([\w']+)\s*:\s*(bool|bf16|f8e\dm\d|[fiu]\d+)\[(.*?)\](?!\s*=)", line)
         if not found or re.search(r"\]\S*\s*=", line):
             continue
         name, dtype, dims = found.groups()
@@ -94,11 +109,12 @@ def make_inputs(name, signature, sizes):
             value = rng.random(shape) < 0.5
         elif dtype.startswith("i"):
             value = rng.integers(-8, 9, shape)
+        elif dtype.startswith("u"):
+            value = rng.integers(0, 17, shape)
         else:
             value = rng.standard_normal(shape) * (0.3 if len(shape) > 1 else 1.0)
         assert value.shape == shape, f"input {key}: expected {shape}, got {value.shape}"
-        value = read_bf16(write_bf16(value)) if dtype == "bf16" else value.astype(NUMPY[dtype])
-        inputs[key] = value
+        inputs[key] = read(write(value, dtype), dtype)
     return inputs
 
 
@@ -133,7 +149,7 @@ def check(binary, name):
         folder = Path(folder)
         arguments = []
         for key, value in inputs.items():
-            data = write_bf16(value) if signature[key][0] == "bf16" else value
+            data = write(value, signature[key][0])
             data = data.reshape(shape_of(parts[key.split(".")[0]], sizes))
             np.save(folder / f"in_{key}.npy", data)
             arguments += ["--input", f"{key}={folder}/in_{key}.npy"]

@@ -5,6 +5,8 @@
 
 import numpy as np
 
+import float8
+
 
 def positive(rng, shape, s, inputs):
     return rng.random(shape) + 0.5
@@ -873,6 +875,18 @@ INPUTS |= {
         "W": lambda rng, shape, s, inputs: rng.integers(0, 16, shape),
         "zero": lambda rng, shape, s, inputs: rng.integers(4, 12, shape),
     },
+    "fp8_mlp": {
+        "Wup": lambda rng, shape, s, inputs: rng.standard_normal(shape) * 100,
+        "Wdown": lambda rng, shape, s, inputs: rng.standard_normal(shape) * 100,
+        "sup": lambda rng, shape, s, inputs: positive(rng, shape, s, inputs) / 1000,
+        "sdown": lambda rng, shape, s, inputs: positive(rng, shape, s, inputs) / 1000,
+    },
+    "uint8_affine_matmul": {
+        "x": lambda rng, shape, s, inputs: rng.integers(0, 256, shape),
+        "W": lambda rng, shape, s, inputs: rng.integers(0, 256, shape),
+        "xzero": lambda rng, shape, s, inputs: rng.integers(100, 156, shape),
+        "wzero": lambda rng, shape, s, inputs: rng.integers(100, 156, shape),
+    },
     "vae_elbo": {"x": lambda rng, shape, s, inputs: rng.random(shape) < 0.5},
     "conjugate_gradient": {
         "A": lambda rng, shape, s, inputs: (lambda a: a @ a.T / s.I + np.eye(s.I))(rng.standard_normal(shape)),
@@ -1023,6 +1037,25 @@ def vector_search(i, s):
         index.append(np.argsort(scores)[::-1][: s.K])
         cosine.append(np.array(scores)[index[-1]])
     return {"index": np.array(index), "cosine": np.array(cosine)}
+
+
+def fp8_mlp(i, s):
+    def quantised(x, groups):
+        """Quantised numbers, and the scale of each group of columns."""
+        scales = np.abs(x.reshape(s.B, groups, -1)).max(2).astype("f4") * np.float32(1 / 448)
+        columns = np.repeat(scales, x.shape[1] // groups, 1)
+        return float8.rounded(x.astype("f4") / columns) * columns.astype("f8")
+
+    up = i["Wup"] * np.repeat(i["sup"], s.P, 0)
+    down = i["Wdown"] * np.repeat(i["sdown"], s.Q, 0)
+    h = np.maximum(quantised(i["x"], s.J) @ up, 0)
+    return {"y": quantised(h, s.L) @ down}
+
+
+def uint8_affine_matmul(i, s):
+    x = (i["x"].astype(int) - i["xzero"][:, None]) * i["xscale"][:, None].astype("f8")
+    w = (i["W"].astype(int) - i["wzero"]) * i["wscale"].astype("f8")
+    return {"y": x @ w}
 
 
 def int4_group_quantised(i, s):

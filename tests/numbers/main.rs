@@ -3,6 +3,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod dtypes;
 mod elements;
 mod models;
 mod operators;

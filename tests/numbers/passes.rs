@@ -9,12 +9,13 @@ use shardc::function::{Binary, ByNumber, Filler, Function, Relation, Scalar, Una
 use shardc::operator::Operator;
 use shardc::passes;
 
-/// i8 elements wrap; bools are 0 and 1.
+/// Narrow integers wrap; bools are 0 and 1.
 fn wrap(dtype: DType, x: f64) -> f64 {
     match dtype {
         DType::I8 => f64::from(x as i64 as i8),
+        DType::U8 => f64::from(x as i64 as u8),
         DType::I32 => f64::from(x as i64 as i32),
-        DType::I64 | DType::Bool | DType::Bf16 | DType::F16 | DType::F32 | DType::F64 => x,
+        _ => x,
     }
 }
 
@@ -101,9 +102,8 @@ fn filler(dtype: DType, with: Filler) -> f64 {
     let (least, greatest) = match dtype {
         DType::Bool => (0.0, 1.0),
         DType::I8 => (-128.0, 127.0),
-        DType::I32 | DType::I64 | DType::Bf16 | DType::F16 | DType::F32 | DType::F64 => {
-            (f64::NEG_INFINITY, f64::INFINITY)
-        }
+        DType::U8 => (0.0, 255.0),
+        _ => (f64::NEG_INFINITY, f64::INFINITY),
     };
     match with {
         Filler::Zero => 0.0,
@@ -121,9 +121,8 @@ fn values(dtype: DType) -> Vec<f64> {
     match dtype {
         DType::Bool => vec![0.0, 1.0],
         DType::I8 => vec![-128.0, -127.0, -100.0, -2.0, -1.0, 0.0, 1.0, 7.0, 16.0, 100.0, 127.0],
-        DType::I32 | DType::I64 | DType::Bf16 | DType::F16 | DType::F32 | DType::F64 => {
-            vec![-6.0, -2.0, -0.5, 0.0, 0.75, 1.0, 3.0]
-        }
+        DType::U8 => vec![0.0, 1.0, 2.0, 7.0, 16.0, 127.0, 128.0, 200.0, 255.0],
+        _ => vec![-6.0, -2.0, -0.5, 0.0, 0.75, 1.0, 3.0],
     }
 }
 
@@ -195,7 +194,7 @@ fn functions(from: DType) -> Vec<(Function, DType)> {
 
 /// Valid, but not promised by the language, which defines a short list.
 fn is_conservative(function: Function, operator: Operator, from: DType, open: &[usize]) -> bool {
-    let widens = matches!(function, Function::Cast(to) if passes::widens(from, to));
+    let widens = matches!(function, Function::Cast(to) if from.widens(to));
     let fills = matches!(function, Function::Fill { .. });
     match operator {
         // A mean preserves a closed array.

@@ -5,6 +5,7 @@ use super::elements::{GROUND, SHAPES, layouts};
 use crate::common::{compile, numeric};
 use itertools::Itertools;
 use shardc::compiler::{self, Compiled};
+use shardc::dtype::DType;
 use shardc::sim::values;
 
 const SIGNS: [&str; 6] = ["<", "<=", ">", ">=", "==", "!="];
@@ -45,7 +46,7 @@ fn every_layout_on_two_axes() {
 
 #[test]
 fn elements_compare_as_numbers() {
-    for (dtype, sign) in ["i8", "i32", "i64", "bf16", "f16", "f32", "f64"].iter().cartesian_product(SIGNS) {
+    for (dtype, sign) in DType::ALL[1..].iter().cartesian_product(SIGNS) {
         let source = format!("{GROUND}A: {dtype}[I_X, J]\nB: {dtype}[I, J_Y]\nR[I, J] = A {sign} B");
         let (found, inputs) = computed(&compile(&source));
         let expected = inputs[0].iter().zip(&inputs[1]).map(|(a, b)| f64::from(u8::from(holds(sign, *a, *b))));

@@ -36,11 +36,13 @@ const ALL: [Data; 7] =
 /// The exponents of the largest and the smallest number, base 2.
 fn range(dtype: DType) -> (i32, i32) {
     match dtype {
+        DType::F8E4M3 => (8, -9),
+        DType::F8E5M2 => (15, -16),
         DType::F16 => (15, -24),
         DType::Bf16 => (127, -133),
         DType::F32 => (127, -149),
         DType::F64 => (1023, -1074),
-        DType::Bool | DType::I8 | DType::I32 | DType::I64 => unreachable!("a float"),
+        _ => unreachable!("a float"),
     }
 }
 
@@ -114,7 +116,7 @@ fn right(what: &str, schedule: &Schedule, seeds: u64) {
     }
 }
 
-const FLOATS: [DType; 4] = [DType::Bf16, DType::F16, DType::F32, DType::F64];
+const FLOATS: [DType; 6] = [DType::F8E4M3, DType::F8E5M2, DType::Bf16, DType::F16, DType::F32, DType::F64];
 
 fn given(dtype: DType, numbers: &[f64]) -> (Schedule, Inputs) {
     let count = numbers.len();
@@ -230,6 +232,12 @@ fn functions_of_sums_are_right_on_all_data() {
         "max(T, 0.5)",
         "cast(T, i32)",
         "cast(T, i8)",
+        "cast(T, u8)",
+        "cast(T, u64)",
+        "u8(-1 * i8(T))",
+        "u16(T) - u16(V)",
+        "cast(T, f8e4m3)",
+        "cast(T, f8e5m2)",
         "cast(T, f64)",
         "cast(T, bf16)",
         "cast(T, f16)",
@@ -308,7 +316,8 @@ fn a_slip_on_ordinary_data_is_found() {
             let place = random.usize(..numbers.len());
             // One of 64 products is missing.
             numbers[place] += 1.0;
-            dense[output] = Tensor::from_floats(dtype, &dense[output].extents(), &numbers).expect("as many");
+            let (dtype, extents) = (dense[output].dtype(), dense[output].extents());
+            dense[output] = Tensor::from_floats(dtype, &extents, &numbers).expect("as many");
             let slip = values::compare(&schedule, &inputs, &dense, &run).expect("comparable");
             assert!(!slip.within && !slip.equal, "{dtype}: {slip:?}");
         }

@@ -121,7 +121,7 @@ fn as_dtype(name: &str, of: DType, to: DType) -> String {
 }
 
 fn constant(number: f64, dtype: DType) -> String {
-    format!("{}({})", text::dtype(dtype), text::number(number, dtype))
+    format!("{}({})", text::dtype(dtype), text::number(dtype.saturated(number), dtype))
 }
 
 fn unary(unary: Unary, a: &str) -> String {
@@ -146,6 +146,11 @@ fn unary(unary: Unary, a: &str) -> String {
 }
 
 fn by_number(by: ByNumber, a: &str, number: f64, dtype: DType) -> String {
+    let number = match by {
+        ByNumber::AtLeast | ByNumber::AtMost => dtype.saturated(number),
+        ByNumber::Scale | ByNumber::Shift if number.fract() == 0.0 => dtype.wrapped(number),
+        ByNumber::Scale | ByNumber::Shift => number,
+    };
     let c = text::number(number, dtype);
     let value = match by {
         ByNumber::Scale => format!("{c} * {a}"),
@@ -167,8 +172,8 @@ fn filled(a: &str, dim: u8, valid: u64, with: Filler, dtype: DType, lanes: &Lane
         (Filler::One, _) => text::number(1.0, dtype),
         (Filler::Least, DType::Bool) => "False".to_owned(),
         (Filler::Greatest, DType::Bool) => "True".to_owned(),
-        (Filler::Least, dtype) if dtype.is_float() => "-jnp.inf".to_owned(),
-        (Filler::Greatest, dtype) if dtype.is_float() => "jnp.inf".to_owned(),
+        (Filler::Least, dtype) if dtype.is_float() => text::number(dtype.ends()[0], dtype),
+        (Filler::Greatest, dtype) if dtype.is_float() => text::number(dtype.ends()[1], dtype),
         (Filler::Least, dtype) => format!("jnp.iinfo({}).min", text::dtype(dtype)),
         (Filler::Greatest, dtype) => format!("jnp.iinfo({}).max", text::dtype(dtype)),
     };

@@ -96,7 +96,7 @@ impl<'a> Module<'a> {
         let (sizes, names) = (text::tuple(sizes), text::tuple(names));
         let name = escape::python_text(self.name);
         let dtypes = self.program().values.iter().map(|value| value.dtype);
-        let wide = dtypes.into_iter().any(|dtype| matches!(dtype, DType::I64 | DType::F64));
+        let wide = dtypes.into_iter().any(|dtype| dtype.bits() > 32);
         let wide = if wide { "\njax.config.update(\"jax_enable_x64\", True)\n" } else { "" };
         let saturates = if self.saturates() { SATURATES } else { "" };
         format!(
@@ -250,8 +250,12 @@ impl<'a> Module<'a> {
 
     /// Tolerance within which two float computations of the same value count as equal.
     fn tolerance(&self) -> &'static str {
-        let mut dtypes = self.program().values.iter().map(|value| value.dtype);
-        if dtypes.any(|dtype| matches!(dtype, DType::Bf16 | DType::F16)) { "0.05" } else { "1e-4" }
+        let floats = self.program().values.iter().map(|value| value.dtype).filter(|dtype| dtype.is_float());
+        match floats.map(DType::bits).min() {
+            Some(8) => "0.25",
+            Some(16) => "0.05",
+            Some(_) | None => "1e-4",
+        }
     }
 
     fn main(&self) -> String {
@@ -264,6 +268,7 @@ impl<'a> Module<'a> {
                 DType::Bool => format!("random.integers(0, 2, {shape}) > 0"),
                 dtype if dtype.is_float() && is_partial => format!("0.5 + random.random({shape})"),
                 dtype if dtype.is_float() => format!("0.1 * random.standard_normal({shape})"),
+                dtype if dtype.is_unsigned() => format!("random.integers({}, 3, {shape})", u8::from(is_partial)),
                 _ => format!("random.integers({}, 3, {shape})", if is_partial { 1 } else { -2 }),
             };
             let array = format!("jnp.asarray({draw}, dtype={})", text::dtype(layout.dtype));

@@ -30,17 +30,9 @@ pub(super) fn spec(pieces: Option<Axes>, dims: &[Axes], mesh: &Mesh) -> String {
 }
 
 /// A dtype: `jnp.bfloat16`.
-pub(super) fn dtype(dtype: DType) -> &'static str {
-    match dtype {
-        DType::Bool => "jnp.bool_",
-        DType::I8 => "jnp.int8",
-        DType::I32 => "jnp.int32",
-        DType::I64 => "jnp.int64",
-        DType::Bf16 => "jnp.bfloat16",
-        DType::F16 => "jnp.float16",
-        DType::F32 => "jnp.float32",
-        DType::F64 => "jnp.float64",
-    }
+pub(super) fn dtype(dtype: DType) -> String {
+    // `jnp.bool` is not in older versions.
+    if dtype == DType::Bool { "jnp.bool_".to_owned() } else { format!("jnp.{}", dtype.numpy()) }
 }
 
 /// A number that is converted to the array's dtype.

@@ -1,6 +1,6 @@
 //! StableHLO operations as text with types. Values are numbered in order of creation.
 
-use crate::dtype::DType;
+use crate::dtype::{DType, Format, Kind};
 use crate::function::Filler;
 use crate::operator::Operator;
 use itertools::Itertools;
@@ -26,12 +26,7 @@ impl Tensor {
 /// A tensor type: `tensor<8x16xbf16>`.
 pub(super) fn tensor(shape: &[u64], dtype: DType) -> String {
     let extents: String = shape.iter().map(|extent| format!("{extent}x")).collect();
-    format!("tensor<{extents}{}>", element(dtype))
-}
-
-/// Element type. Bools are `i1`; the other names are the same in StableHLO.
-fn element(dtype: DType) -> String {
-    if dtype == DType::Bool { "i1".to_owned() } else { dtype.to_string() }
+    format!("tensor<{extents}{}>", dtype.mlir())
 }
 
 /// A list: `[0, 1]`.
@@ -178,7 +173,11 @@ impl Emitter {
 
     /// Emits a comparison: `LT`, `EQ`.
     pub(super) fn compare(&mut self, how: &str, a: &Tensor, b: &Tensor) -> Tensor {
-        let kind = if a.dtype.is_float() { "FLOAT" } else { "SIGNED" };
+        let kind = match a.dtype.kind() {
+            Kind::Float(_) => "FLOAT",
+            Kind::Signed => "SIGNED",
+            Kind::Unsigned | Kind::Bool => "UNSIGNED",
+        };
         let text = format!(
             "stablehlo.compare {how}, {}, {}, {kind} : ({}, {}) -> {}",
             a.name,
@@ -243,42 +242,41 @@ pub(super) fn combiner(operator: Operator) -> &'static str {
 
 /// A literal in MLIR syntax; infinities by their bits.
 fn literal(number: Number, dtype: DType) -> String {
-    let infinity = |is_negative: bool| {
-        let (above, below) = match dtype {
-            DType::Bf16 => ("0x7F80", "0xFF80"),
-            DType::F16 => ("0x7C00", "0xFC00"),
-            DType::F64 => ("0x7FF0000000000000", "0xFFF0000000000000"),
-            DType::F32 | DType::Bool | DType::I8 | DType::I32 | DType::I64 => ("0x7F800000", "0xFF800000"),
-        };
-        if is_negative { below } else { above }.to_owned()
+    let number = match number {
+        Number::Is(number) => number,
+        Number::Least => dtype.ends()[0],
+        Number::Greatest => dtype.ends()[1],
     };
-    let ends = |least: bool| match dtype {
-        DType::Bool => (!least).to_string(),
-        DType::I8 => if least { i8::MIN } else { i8::MAX }.to_string(),
-        DType::I32 => if least { i32::MIN } else { i32::MAX }.to_string(),
-        DType::I64 => if least { i64::MIN } else { i64::MAX }.to_string(),
-        DType::Bf16 | DType::F16 | DType::F32 | DType::F64 => infinity(least),
-    };
-    match (number, dtype) {
-        (Number::Least, _) => ends(true),
-        (Number::Greatest, _) => ends(false),
-        (Number::Is(number), DType::Bool) => (number != 0.0).to_string(),
-        (Number::Is(number), dtype) if dtype.is_float() && number.is_infinite() => infinity(number < 0.0),
-        (Number::Is(number), dtype) if dtype.is_float() => {
+    match dtype.kind() {
+        Kind::Bool => (number != 0.0).to_string(),
+        Kind::Signed | Kind::Unsigned => whole(number, dtype).to_string(),
+        Kind::Float(format) if number.is_infinite() => infinity(number < 0.0, dtype, format),
+        Kind::Float(_) => {
             // Float literals need a decimal point.
             let text = format!("{number:?}");
             if text.contains('.') { text } else { text.replace('e', ".0e") }
         }
-        (Number::Is(number), dtype) => whole(number, dtype).to_string(),
     }
 }
 
+/// The bits of an infinity, or of the NaN if there is none.
+fn infinity(is_negative: bool, dtype: DType, format: Format) -> String {
+    let largest = (1_u64 << format.exponent) - 1;
+    let magnitude = if format.has_infinity { largest << format.mantissa } else { (1 << (dtype.bits() - 1)) - 1 };
+    let bits = magnitude | u64::from(is_negative) << (dtype.bits() - 1);
+    format!("{bits:#0width$X}", width = 2 + dtype.bits() as usize / 4)
+}
+
+/// An integer of a dtype. Numbers beyond 64 bits saturate, others wrap.
 #[expect(clippy::cast_possible_truncation, reason = "integers wrap")]
-fn whole(number: f64, dtype: DType) -> i64 {
-    let number = number as i64;
-    match dtype {
-        DType::I8 => i64::from(number as i8),
-        DType::I32 => i64::from(number as i32),
-        DType::Bool | DType::I64 | DType::Bf16 | DType::F16 | DType::F32 | DType::F64 => number,
+fn whole(number: f64, dtype: DType) -> i128 {
+    let number = match dtype {
+        DType::U64 if number >= 0.0 => i128::from(number as u64),
+        _ => i128::from(number as i64),
+    };
+    let unused = i128::BITS - dtype.bits();
+    match dtype.kind() {
+        Kind::Unsigned => ((number.cast_unsigned() << unused) >> unused).cast_signed(),
+        Kind::Bool | Kind::Signed | Kind::Float(_) => (number << unused) >> unused,
     }
 }

@@ -107,8 +107,13 @@ fn map(
     let computes = match (function, dtype) {
         (Function::Is(_) | Function::IsNumber(..), _) => compared,
         (Function::Identity | Function::Fill { .. } | Function::Where | Function::Masked(_), _) => dtype,
-        (_, DType::Bf16 | DType::F16) => DType::F32,
-        (_, dtype) => dtype,
+        (_, dtype) => {
+            if dtype.is_narrow_float() {
+                DType::F32
+            } else {
+                dtype
+            }
+        }
     };
     // Masks are not converted.
     let masks = usize::from(matches!(function, Function::Where | Function::Masked(_)));
@@ -140,7 +145,7 @@ fn computed(emit: &mut Emitter, function: Function, operands: &[Tensor], start: 
         Function::ByNumber(by, Scalar(number)) => by_number(emit, by, a, number),
         Function::Is(relation) => emit.compare(direction(relation), a, &operands[1]),
         Function::IsNumber(relation, Scalar(number)) => {
-            let number = emit.constant(Number::Is(number), &a.shape, a.dtype);
+            let number = emit.constant(Number::Is(a.dtype.saturated(number)), &a.shape, a.dtype);
             emit.compare(direction(relation), a, &number)
         }
         Function::Over(n) => {
@@ -150,7 +155,8 @@ fn computed(emit: &mut Emitter, function: Function, operands: &[Tensor], start: 
         }
         Function::Where => emit.select(a, &operands[1], &operands[2]),
         Function::Masked(Scalar(number)) => {
-            let other = emit.constant(Number::Is(number), &operands[1].shape, operands[1].dtype);
+            let dtype = operands[1].dtype;
+            let other = emit.constant(Number::Is(dtype.saturated(number)), &operands[1].shape, dtype);
             emit.select(a, &operands[1], &other)
         }
         Function::Softmax { dim } => softmax(emit, a, usize::from(dim)),
@@ -217,6 +223,8 @@ fn unary(emit: &mut Emitter, unary: Unary, a: &Tensor) -> Tensor {
         }
         Unary::Sqrt => emit.same("sqrt", &[a]),
         Unary::Rsqrt => emit.same("rsqrt", &[a]),
+        // `abs` is not defined for unsigned integers.
+        Unary::Abs if a.dtype.is_unsigned() => a.clone(),
         Unary::Abs => emit.same("abs", &[a]),
         Unary::Log => emit.same("log", &[a]),
         Unary::Square => emit.same("multiply", &[a, a]),
@@ -238,6 +246,10 @@ fn by_number(emit: &mut Emitter, by: ByNumber, a: &Tensor, number: f64) -> Tenso
     // Integers multiplied by a fraction.
     let computes = if a.dtype.is_float() || number.fract() == 0.0 { a.dtype } else { DType::F64 };
     let taken = emit.convert(a, computes);
+    let number = match by {
+        ByNumber::AtLeast | ByNumber::AtMost => a.dtype.saturated(number),
+        ByNumber::Scale | ByNumber::Shift => number,
+    };
     let number = emit.constant(Number::Is(number), &a.shape, computes);
     let value = emit.same(operation, &[&taken, &number]);
     cast(emit, &value, a.dtype)
@@ -259,9 +271,12 @@ fn cast(emit: &mut Emitter, a: &Tensor, to: DType) -> Tensor {
     if !a.dtype.is_float() || to.is_float() || to == DType::Bool {
         return emit.convert(a, to);
     }
-    let whole = emit.convert(a, to);
-    let mut value = whole;
-    for (number, bound, how) in [(Number::Greatest, greatest(to), "GE"), (Number::Least, -greatest(to) - 1.0, "LE")] {
+    // The ends of the range are not numbers of fp8.
+    let wide = if a.dtype.bits() == 8 { emit.convert(a, DType::F32) } else { a.clone() };
+    let a = &wide;
+    let [least, greatest] = to.finite_ends();
+    let mut value = emit.convert(a, to);
+    for (number, bound, how) in [(Number::Greatest, greatest, "GE"), (Number::Least, least, "LE")] {
         let bound = emit.constant(Number::Is(bound), &a.shape, a.dtype);
         let beyond = emit.compare(how, a, &bound);
         let end = emit.constant(number, &a.shape, to);
@@ -270,15 +285,6 @@ fn cast(emit: &mut Emitter, a: &Tensor, to: DType) -> Tensor {
     let is_number = emit.compare("EQ", a, a);
     let zero = emit.constant(Number::Is(0.0), &a.shape, to);
     emit.select(&is_number, &value, &zero)
-}
-
-/// The largest integer as a float, rounded if necessary.
-fn greatest(dtype: DType) -> f64 {
-    match dtype {
-        DType::I8 => f64::from(i8::MAX),
-        DType::I32 => f64::from(i32::MAX),
-        DType::I64 | DType::Bool | DType::Bf16 | DType::F16 | DType::F32 | DType::F64 => i64::MAX as f64,
-    }
 }
 
 /// An operand with its dims in result order, broadcast along missing dims.

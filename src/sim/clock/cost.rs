@@ -1,5 +1,6 @@
 //! Compute time of a device.
 
+use crate::dtype::DType;
 use crate::fusion::{Access, Lookup};
 use crate::schedule::{OpId, OpKind, Operation, Reach, Schedule};
 use crate::topology::{LocalMoves, ProductWork, Shape, Topology};
@@ -32,7 +33,8 @@ pub(super) fn compute_time(
                 Some(lookup) => (lookup.flops(einsum, &extents), None),
                 None => (einsum.flops(&extents), Shape::of(einsum, &extents)),
             };
-            let (dtype, starts) = (operation.dtype, access.starts);
+            let unit = DType::computing(operands.iter().map(|operand| operand.dtype));
+            let (dtype, starts) = (unit.unwrap_or(operation.dtype), access.starts);
             topology.product_time(ProductWork { dtype, flops, shape, traffic, starts }).time()
         }
         // A slice reads only the part of the operand that it keeps.

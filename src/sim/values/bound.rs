@@ -165,11 +165,7 @@ impl Fold {
     }
 
     fn finish(&self, bound: f64, value: f64) -> f64 {
-        if matches!(self.dtype, DType::Bf16 | DType::F16) {
-            Precision::of(self.dtype).rounded(bound, value)
-        } else {
-            bound * SLACK
-        }
+        if self.dtype.is_narrow_float() { Precision::of(self.dtype).rounded(bound, value) } else { bound * SLACK }
     }
 
     fn sum(&self, terms: impl Iterator<Item = Term> + Clone, value: f64) -> f64 {
@@ -333,7 +329,8 @@ impl Each {
             return spread;
         }
         if !self.to.is_float() {
-            return if self.reach(terms) <= Precision::of(self.to).most { spread } else { f64::INFINITY };
+            let stays = self.reach(terms) <= Precision::of(self.to).most && !self.falls_below_zero(terms);
+            return if stays { spread } else { f64::INFINITY };
         }
         let arithmetic = if self.from == DType::F64 || self.to == DType::F64 { DType::F64 } else { DType::F32 };
         let (arithmetic, own) = (Precision::of(arithmetic), Precision::of(self.to));
@@ -370,6 +367,20 @@ impl Each {
             Function::Identity | Function::Cast(_) | Function::Fill { .. } if self.from.is_float() => 0.0,
             _ => all,
         }
+    }
+
+    /// Whether an unsigned result may wrap below 0.
+    fn falls_below_zero(&self, terms: &[Term]) -> bool {
+        let [least, _] = terms[0].interval();
+        self.to.is_unsigned()
+            && match self.function {
+                Function::Unary(Unary::Neg) => true,
+                Function::Binary(Binary::Sub) => least < terms[1].interval()[1],
+                Function::ByNumber(ByNumber::Scale, Scalar(c)) => c < 0.0,
+                Function::ByNumber(ByNumber::Shift, Scalar(c)) => least + c < 0.0,
+                Function::Cast(_) if !self.from.is_float() => least < 0.0,
+                _ => false,
+            }
     }
 
     /// The maximum distance of two results whose operands are within their bounds, and the magnitude of the
@@ -441,14 +452,14 @@ impl Each {
 
     /// The bound of a conversion to another dtype.
     fn converted(&self, of: Term) -> f64 {
-        let most = Precision::of(self.to).most;
         match (self.from.is_float(), self.to) {
             (_, dtype) if dtype.is_float() => of.bound,
             (_, DType::Bool) if of.value.abs() > 2.0 * of.bound || of.bound == 0.0 => 0.0,
             (_, DType::Bool) => f64::INFINITY,
             (false, _) => of.bound,
             (true, _) => {
-                let [low, high] = of.interval().map(|end| end.trunc().clamp(-most - 1.0, most));
+                let [least, most] = self.to.finite_ends();
+                let [low, high] = of.interval().map(|end| end.trunc().clamp(least, most));
                 high - low
             }
         }

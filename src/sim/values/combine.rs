@@ -1,6 +1,6 @@
 //! Combines blocks: addition, assembly, concatenation.
 
-use super::element::{Element, with_dtype};
+use super::element::{Computation, Element, with_dtype};
 use super::map::map;
 use super::tensor::Tensor;
 use super::view::{Line, View, row_major, walk};
@@ -32,28 +32,24 @@ pub(super) fn close(operator: Operator, blocks: Vec<Tensor>) -> Tensor {
 
 /// `a * b`, rounded once; integers wrap.
 pub(super) fn times<T: Element>(a: T, b: T) -> T {
-    match T::DTYPE {
-        DType::F64 => T::from_f64(a.to_f64() * b.to_f64()),
-        DType::Bf16 | DType::F16 | DType::F32 => T::from_f32(a.to_f32() * b.to_f32()),
-        DType::Bool | DType::I8 | DType::I32 | DType::I64 => T::from_i64(a.to_i64().wrapping_mul(b.to_i64())),
+    match Computation::of(T::DTYPE) {
+        Computation::F64 => T::from_f64(a.to_f64() * b.to_f64()),
+        Computation::F32 => T::from_f32(a.to_f32() * b.to_f32()),
+        Computation::I64 | Computation::U64 => T::from_i64(a.to_i64().wrapping_mul(b.to_i64())),
     }
 }
 
 /// Combines blocks of one shape and dtype element by element, in order. `operator` must be a fold. `None` if there
 /// are no blocks.
 ///
-/// bf16 and f16 are combined in f32 and rounded once. A first block that is not shared is overwritten; of two blocks,
+/// Narrow floats are combined in f32 and rounded once. A first block that is not shared is overwritten; of two blocks,
 /// an unshared second one is overwritten, too.
 pub(super) fn add(operator: Operator, mut blocks: Vec<Tensor>) -> Option<Tensor> {
     let dtype = blocks.first()?.dtype();
-    let half = match dtype {
-        DType::Bf16 | DType::F16 => true,
-        DType::Bool | DType::I8 | DType::I32 | DType::I64 | DType::F32 | DType::F64 => false,
-    };
     if blocks.len() == 1 {
         return blocks.pop();
     }
-    if half && blocks.len() > 2 && operator == Operator::Sum {
+    if dtype.is_narrow_float() && blocks.len() > 2 && operator == Operator::Sum {
         return Some(with_dtype!(dtype, T => add_wide::<T>(&blocks)));
     }
     Some(with_dtype!(dtype, T => match operator {
@@ -65,7 +61,7 @@ pub(super) fn add(operator: Operator, mut blocks: Vec<Tensor>) -> Option<Tensor>
     }))
 }
 
-/// Many blocks of a half-precision type: the sum is accumulated in f32.
+/// Many blocks of a narrow float: the sum is accumulated in f32.
 fn add_wide<T: Element>(blocks: &[Tensor]) -> Tensor {
     let extents = blocks[0].view().extents.clone();
     let mut sums: Vec<f32> = blocks[0].collect(|element: T| element.to_f32());

@@ -25,8 +25,9 @@ pub(super) fn largest_difference(expected: &Tensor, found: &Tensor) -> f64 {
 /// The distance of two different elements; 0 for two NaNs, infinite if only one side is finite.
 pub(super) fn difference<T: Element>(x: T, y: T) -> f64 {
     if !T::DTYPE.is_float() {
-        // Above 2^53 the difference of two i64s may be rounded to f64, but it does not become 0.
-        return x.to_i64().abs_diff(y.to_i64()) as f64;
+        // Above 2^53 the difference of two integers may be rounded to f64, but it does not become 0.
+        let (signed, unsigned) = (x.to_i64().abs_diff(y.to_i64()), x.to_u64().abs_diff(y.to_u64()));
+        return if T::DTYPE.is_unsigned() { unsigned } else { signed } as f64;
     }
     let (x, y) = (x.to_f64(), y.to_f64());
     match (x.is_nan(), y.is_nan()) {

@@ -1,43 +1,99 @@
 //! The Rust types of array elements, and how the three arithmetics treat them.
 
-use crate::dtype::DType;
+use super::float8::{E4M3, E5M2};
+use crate::dtype::{DType, Kind};
 use half::{bf16, f16};
 use std::fmt::Debug;
 use std::sync::Arc;
 
-/// A shared buffer of elements, with a variant for each dtype.
-#[derive(Clone, Debug)]
-pub enum Storage {
-    /// Booleans.
-    Bool(Arc<Vec<bool>>),
-    /// 8-bit integers.
-    I8(Arc<Vec<i8>>),
-    /// 32-bit integers.
-    I32(Arc<Vec<i32>>),
-    /// 64-bit integers.
-    I64(Arc<Vec<i64>>),
-    /// bfloat16: the upper halves of f32s.
-    Bf16(Arc<Vec<bf16>>),
-    /// Half precision.
-    F16(Arc<Vec<f16>>),
-    /// Single precision.
-    F32(Arc<Vec<f32>>),
-    /// Double precision.
-    F64(Arc<Vec<f64>>),
+/// Defines the buffers and the macro that runs code for an element type. `$d` is a dollar sign.
+macro_rules! define {
+    ($d:tt $($variant:ident: $type:ty),*) => {
+        /// A shared buffer of elements, with a variant for each dtype.
+        #[derive(Clone, Debug)]
+        pub enum Storage {
+            $(
+                /// Elements of the dtype of this name.
+                $variant(Arc<Vec<$type>>),
+            )*
+        }
+
+        impl Storage {
+            /// Dtype of the elements.
+            pub fn dtype(&self) -> DType {
+                match self {
+                    $(Storage::$variant(_) => DType::$variant,)*
+                }
+            }
+        }
+
+        /// Runs code for the element type of a dtype: `with_dtype!(dtype, T => f::<T>())`.
+        macro_rules! with_dtype {
+            ($d dtype:expr, $d type:ident => $d body:expr) => {
+                match $d dtype {
+                    $($crate::dtype::DType::$variant => {
+                        type $d type = $type;
+                        $d body
+                    })*
+                }
+            };
+        }
+    };
 }
 
-impl Storage {
-    /// Dtype of the elements.
-    pub fn dtype(&self) -> DType {
-        match self {
-            Storage::Bool(_) => DType::Bool,
-            Storage::I8(_) => DType::I8,
-            Storage::I32(_) => DType::I32,
-            Storage::I64(_) => DType::I64,
-            Storage::Bf16(_) => DType::Bf16,
-            Storage::F16(_) => DType::F16,
-            Storage::F32(_) => DType::F32,
-            Storage::F64(_) => DType::F64,
+define! { $
+    Bool: bool, I8: i8, I16: i16, I32: i32, I64: i64, U8: u8, U16: u16, U32: u32, U64: u64,
+    F8E4M3: crate::sim::values::float8::E4M3, F8E5M2: crate::sim::values::float8::E5M2,
+    Bf16: half::bf16, F16: half::f16, F32: f32, F64: f64
+}
+pub(super) use with_dtype;
+
+/// Runs code for the arithmetic in which a dtype is computed: `with_arithmetic!(dtype, C => f::<C>())`.
+macro_rules! with_arithmetic {
+    ($dtype:expr, $type:ident => $body:expr) => {
+        match $crate::sim::values::element::Computation::of($dtype) {
+            $crate::sim::values::element::Computation::F32 => {
+                type $type = f32;
+                $body
+            }
+            $crate::sim::values::element::Computation::F64 => {
+                type $type = f64;
+                $body
+            }
+            $crate::sim::values::element::Computation::I64 => {
+                type $type = i64;
+                $body
+            }
+            $crate::sim::values::element::Computation::U64 => {
+                type $type = u64;
+                $body
+            }
+        }
+    };
+}
+pub(super) use with_arithmetic;
+
+/// The arithmetic of a computation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Computation {
+    /// For floats of up to 32 bits.
+    F32,
+    /// For f64.
+    F64,
+    /// For bools and integers that fit.
+    I64,
+    /// For u64.
+    U64,
+}
+
+impl Computation {
+    /// The arithmetic in which a dtype is computed.
+    pub(super) fn of(dtype: DType) -> Computation {
+        match dtype.kind() {
+            Kind::Float(_) if dtype.bits() > 32 => Computation::F64,
+            Kind::Float(_) => Computation::F32,
+            Kind::Unsigned if dtype.bits() > 32 => Computation::U64,
+            Kind::Bool | Kind::Signed | Kind::Unsigned => Computation::I64,
         }
     }
 }
@@ -54,12 +110,16 @@ pub trait Element: Copy + Default + PartialEq + PartialOrd + Debug + Send + Sync
     fn unwrap(storage: Storage) -> Option<Arc<Vec<Self>>>;
     /// Integers wrap; floats round to nearest even.
     fn from_i64(value: i64) -> Self;
+    /// Integers wrap; floats round to nearest even.
+    fn from_u64(value: u64) -> Self;
     /// Integers saturate.
     fn from_f32(value: f32) -> Self;
     /// Integers saturate.
     fn from_f64(value: f64) -> Self;
-    /// Floats are cut towards zero and saturate.
+    /// Floats are cut towards zero and saturate; integers wrap.
     fn to_i64(self) -> i64;
+    /// Floats are cut towards zero and saturate; integers wrap.
+    fn to_u64(self) -> u64;
     /// Rounded to nearest where it does not fit.
     fn to_f32(self) -> f32;
     /// Rounded to nearest where it does not fit.
@@ -118,11 +178,20 @@ macro_rules! number_bytes {
 macro_rules! plain {
     ($type:ty, $variant:ident, $sum:expr) => {
         #[expect(clippy::allow_attributes, reason = "which casts can lose something depends on the type")]
-        #[allow(clippy::cast_possible_truncation, clippy::unnecessary_cast, reason = "integers wrap, floats round")]
+        #[allow(
+            clippy::cast_possible_truncation,
+            clippy::cast_possible_wrap,
+            clippy::cast_sign_loss,
+            clippy::unnecessary_cast,
+            reason = "integers wrap, floats round"
+        )]
         impl Element for $type {
             storage!($variant);
             number_bytes!();
             fn from_i64(value: i64) -> Self {
+                value as Self
+            }
+            fn from_u64(value: u64) -> Self {
                 value as Self
             }
             fn from_f32(value: f32) -> Self {
@@ -133,6 +202,9 @@ macro_rules! plain {
             }
             fn to_i64(self) -> i64 {
                 self as i64
+            }
+            fn to_u64(self) -> u64 {
+                self as u64
             }
             fn to_f32(self) -> f32 {
                 self as f32
@@ -149,19 +221,27 @@ macro_rules! plain {
 }
 
 plain!(i8, I8, i8::wrapping_add);
+plain!(i16, I16, i16::wrapping_add);
 plain!(i32, I32, i32::wrapping_add);
 plain!(i64, I64, i64::wrapping_add);
+plain!(u8, U8, u8::wrapping_add);
+plain!(u16, U16, u16::wrapping_add);
+plain!(u32, U32, u32::wrapping_add);
+plain!(u64, U64, u64::wrapping_add);
 plain!(f32, F32, |a, b| a + b);
 plain!(f64, F64, |a, b| a + b);
 
-/// Implements half-precision floats, which compute in f32.
-macro_rules! half_float {
+/// Implements narrow floats, which compute in f32.
+macro_rules! narrow_float {
     ($type:ty, $variant:ident) => {
         impl Element for $type {
             storage!($variant);
             number_bytes!();
             fn from_i64(value: i64) -> Self {
                 // f64 is sufficient: above 2^53 only the last of its 53 bits may be wrong.
+                <$type>::from_f64(value as f64)
+            }
+            fn from_u64(value: u64) -> Self {
                 <$type>::from_f64(value as f64)
             }
             fn from_f32(value: f32) -> Self {
@@ -173,6 +253,10 @@ macro_rules! half_float {
             #[expect(clippy::cast_possible_truncation, reason = "saturates")]
             fn to_i64(self) -> i64 {
                 self.to_f32() as i64
+            }
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]
+            fn to_u64(self) -> u64 {
+                self.to_f32() as u64
             }
             fn to_f32(self) -> f32 {
                 <$type>::to_f32(self)
@@ -187,12 +271,17 @@ macro_rules! half_float {
     };
 }
 
-half_float!(bf16, Bf16);
-half_float!(f16, F16);
+narrow_float!(E4M3, F8E4M3);
+narrow_float!(E5M2, F8E5M2);
+narrow_float!(bf16, Bf16);
+narrow_float!(f16, F16);
 
 impl Element for bool {
     storage!(Bool);
     fn from_i64(value: i64) -> Self {
+        value != 0
+    }
+    fn from_u64(value: u64) -> Self {
         value != 0
     }
     fn from_f32(value: f32) -> Self {
@@ -203,6 +292,9 @@ impl Element for bool {
     }
     fn to_i64(self) -> i64 {
         i64::from(self)
+    }
+    fn to_u64(self) -> u64 {
+        u64::from(self)
     }
     fn to_f32(self) -> f32 {
         f32::from(u8::from(self))
@@ -221,7 +313,7 @@ impl Element for bool {
     }
 }
 
-/// The arithmetic of a computation: f32 for bf16, f16 and f32, f64 for f64, i64 for integers.
+/// The Rust type of a [`Computation`].
 pub(super) trait Arithmetic: Element {
     /// An element, widened or rounded into this arithmetic.
     fn read<T: Element>(element: T) -> Self;
@@ -256,43 +348,11 @@ impl Arithmetic for i64 {
     }
 }
 
-/// Runs code for the element type of a dtype: `with_dtype!(dtype, T => f::<T>())`.
-macro_rules! with_dtype {
-    ($dtype:expr, $type:ident => $body:expr) => {
-        match $dtype {
-            $crate::dtype::DType::Bool => {
-                type $type = bool;
-                $body
-            }
-            $crate::dtype::DType::I8 => {
-                type $type = i8;
-                $body
-            }
-            $crate::dtype::DType::I32 => {
-                type $type = i32;
-                $body
-            }
-            $crate::dtype::DType::I64 => {
-                type $type = i64;
-                $body
-            }
-            $crate::dtype::DType::Bf16 => {
-                type $type = half::bf16;
-                $body
-            }
-            $crate::dtype::DType::F16 => {
-                type $type = half::f16;
-                $body
-            }
-            $crate::dtype::DType::F32 => {
-                type $type = f32;
-                $body
-            }
-            $crate::dtype::DType::F64 => {
-                type $type = f64;
-                $body
-            }
-        }
-    };
+impl Arithmetic for u64 {
+    fn read<T: Element>(element: T) -> u64 {
+        element.to_u64()
+    }
+    fn write<T: Element>(self) -> T {
+        T::from_u64(self)
+    }
 }
-pub(super) use with_dtype;

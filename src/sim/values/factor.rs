@@ -1,6 +1,6 @@
 //! Views the factors of a product as batches of matrices.
 
-use super::element::{Arithmetic, Element, with_dtype};
+use super::element::{Arithmetic, Computation, Element, with_dtype};
 use super::gemm::Gemm;
 use super::roles::{Roles, result_extents};
 use super::tensor::Tensor;
@@ -82,10 +82,10 @@ pub(super) fn rows_side_by_side(einsum: &Einsum, first: &Tensor, other: &[usize]
     };
     let Some((roles, rows, inner)) = as_matrix() else { return first.clone() };
     let order: Vec<Index> = [&roles.inner[..], &roles.rows].concat();
-    match dtype {
-        DType::Bf16 | DType::F16 | DType::F32 => transposed::<f32>(einsum, first, &roles, &order, [rows, inner]),
-        DType::F64 => transposed::<f64>(einsum, first, &roles, &order, [rows, inner]),
-        DType::Bool | DType::I8 | DType::I32 | DType::I64 => first.clone(),
+    match Computation::of(dtype) {
+        Computation::F32 => transposed::<f32>(einsum, first, &roles, &order, [rows, inner]),
+        Computation::F64 => transposed::<f64>(einsum, first, &roles, &order, [rows, inner]),
+        Computation::I64 | Computation::U64 => first.clone(),
     }
 }
 

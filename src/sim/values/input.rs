@@ -23,9 +23,9 @@ pub type Inputs = BTreeMap<ArrayId, Tensor>;
 
 /// Default data: small integers in every dtype, so that products and sums stay exact as long as possible.
 ///
-/// The values are -1, 0 and 1, or -4 to 4 if the dtype has room; they depend only on the seed. bf16 and f16 represent
-/// integers exactly only up to 256 and 2048, so most elements are 0 there: in a sum of n products, a share of about 2
-/// / √n is nonzero.
+/// The values are -1, 0 and 1, or -4 to 4 if the dtype has room; they depend only on the seed. Unsigned
+/// values are not negative. Narrow floats represent integers exactly only up to 8 (f8e5m2), 16 (f8e4m3), 256 (bf16) and
+/// 2048 (f16), so most elements are 0 there: in a sum of n products, a share of about 2 / √n is nonzero.
 ///
 /// # Errors
 /// [`RunError::TooLarge`] if the whole computation would not fit.
@@ -72,12 +72,12 @@ fn share(schedule: &Schedule, id: ArrayId) -> u8 {
     });
     match schedule.array(id).dtype {
         // In 256ths, at least one; the conversion saturates.
-        DType::Bf16 | DType::F16 => {
+        dtype if dtype.is_narrow_float() => {
             // The largest share of which the square is below 512^2 a term; 170 leaves two thirds.
             let most = terms.fold(1.0, f64::max);
             (1..=170).rev().find(|share| f64::from(*share).powi(2) * most <= 512.0 * 512.0).unwrap_or(1)
         }
-        DType::Bool | DType::I8 | DType::I32 | DType::I64 | DType::F32 | DType::F64 => u8::MAX,
+        _ => u8::MAX,
     }
 }
 
@@ -91,18 +91,16 @@ fn default_data(array: &Array, seed: u64, share: u8, squares: bool) -> Tensor {
     }
     // Spreading the seed over all bits gives unrelated sequences for consecutive seeds.
     let mut random = fastrand::Rng::with_seed(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ 0x5EED);
-    let (least, most) = match array.dtype {
-        DType::Bool => (0, 1),
-        DType::I8 | DType::Bf16 | DType::F16 | DType::F32 => (-1, 1),
-        DType::I32 | DType::I64 | DType::F64 => (-4, 4),
-    };
+    let most =
+        if array.dtype.bits() <= 8 || array.dtype.is_narrow_float() || array.dtype == DType::F32 { 1 } else { 4 };
+    let least = if array.dtype.finite_ends()[0] < 0.0 { -most } else { 0 };
     let (least, most) = if squares { (0, 1) } else { (least, most) };
     let count: usize = extents.iter().product();
     with_dtype!(array.dtype, T => {
         let mut draw = || match array.dtype {
-            DType::Bf16 | DType::F16 if random.u8(..) >= share => 0,
-            DType::Bf16 | DType::F16 => if squares || random.bool() { 1 } else { -1 },
-            DType::Bool | DType::I8 | DType::I32 | DType::I64 | DType::F32 | DType::F64 => random.i8(least..=most),
+            dtype if dtype.is_narrow_float() && random.u8(..) >= share => 0,
+            dtype if dtype.is_narrow_float() => if squares || random.bool() { 1 } else { -1 },
+            _ => random.i8(least..=most),
         };
         let elements = (0..count).map(|_| <T as Element>::from_i64(i64::from(draw())));
         Tensor::owned(&extents, elements.collect())

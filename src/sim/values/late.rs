@@ -76,8 +76,8 @@ fn sum(
     device: DeviceId,
     mut operands: Vec<Operand<'_>>,
 ) -> Option<Tensor> {
-    // Sums of half precision are accumulated in f32 and rounded once all blocks are present.
-    let narrow = matches!(schedule.operation(id).dtype, DType::Bf16 | DType::F16);
+    // Sums of narrow floats are accumulated in f32 and rounded once all blocks are present.
+    let narrow = schedule.operation(id).dtype.is_narrow_float();
     if operator != Operator::Sum || narrow {
         return add(operator, operands.into_iter().filter_map(|operand| operand.block(schedule, device)).collect());
     }
@@ -113,7 +113,7 @@ fn assembled(
         let block = match operation.dtype {
             DType::F32 => row::<f32>(schedule, id, device, &operands),
             DType::F64 => row::<f64>(schedule, id, device, &operands),
-            DType::Bool | DType::I8 | DType::I32 | DType::I64 | DType::Bf16 | DType::F16 => None,
+            _ => None,
         };
         if block.is_some() {
             return Ok(block);

@@ -1,6 +1,6 @@
 //! Elementwise functions of blocks that are aligned by their indices.
 
-use super::element::{Arithmetic, Element, with_dtype};
+use super::element::{Arithmetic, Element, with_arithmetic, with_dtype};
 use super::roles::result_extents;
 use super::tensor::Tensor;
 use super::view::{Line, View, row_major, walk};
@@ -98,60 +98,74 @@ fn whole(c: f64) -> Option<i64> {
     (c.fract() == 0.0 && c.abs() < 9.0e18).then_some(c as i64)
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "saturates, as a cast does")]
-impl Compute for i64 {
-    fn unary(function: Unary) -> fn(i64) -> i64 {
-        match function {
-            Unary::Neg => i64::wrapping_neg,
-            Unary::Relu => |a| a.max(0),
-            Unary::Abs => i64::wrapping_abs,
-            Unary::Square => |a| a.wrapping_mul(a),
-            // The operand is a bool, read as 0 or 1.
-            Unary::Not => |a| i64::from(a == 0),
-            Unary::Gelu
-            | Unary::Exp
-            | Unary::Tanh
-            | Unary::Sin
-            | Unary::Cos
-            | Unary::Sigmoid
-            | Unary::Silu
-            | Unary::Sqrt
-            | Unary::Rsqrt
-            | Unary::Log
-            | Unary::Recip => unreachable!("of floats alone"),
-        }
-    }
+/// Implements i64 and u64 alike.
+macro_rules! integer {
+    ($type:ident, $abs:expr) => {
+        #[expect(clippy::allow_attributes, reason = "which casts can lose something depends on the type")]
+        #[allow(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            clippy::unnecessary_cast,
+            reason = "a fraction is cut and saturates, a whole number wraps"
+        )]
+        impl Compute for $type {
+            fn unary(function: Unary) -> fn($type) -> $type {
+                match function {
+                    Unary::Neg => $type::wrapping_neg,
+                    Unary::Relu => |a| a.max(0),
+                    Unary::Abs => $abs,
+                    Unary::Square => |a| a.wrapping_mul(a),
+                    // The operand is a bool, read as 0 or 1.
+                    Unary::Not => |a| $type::from(a == 0),
+                    Unary::Gelu
+                    | Unary::Exp
+                    | Unary::Tanh
+                    | Unary::Sin
+                    | Unary::Cos
+                    | Unary::Sigmoid
+                    | Unary::Silu
+                    | Unary::Sqrt
+                    | Unary::Rsqrt
+                    | Unary::Log
+                    | Unary::Recip => unreachable!("of floats alone"),
+                }
+            }
 
-    fn binary(function: Binary) -> fn(i64, i64) -> i64 {
-        match function {
-            Binary::Add => i64::wrapping_add,
-            Binary::Sub => i64::wrapping_sub,
-            Binary::Mul => i64::wrapping_mul,
-            Binary::Larger => i64::max,
-            Binary::Smaller => i64::min,
-            Binary::Div => unreachable!("of floats alone"),
-        }
-    }
+            fn binary(function: Binary) -> fn($type, $type) -> $type {
+                match function {
+                    Binary::Add => $type::wrapping_add,
+                    Binary::Sub => $type::wrapping_sub,
+                    Binary::Mul => $type::wrapping_mul,
+                    Binary::Larger => $type::max,
+                    Binary::Smaller => $type::min,
+                    Binary::Div => unreachable!("of floats alone"),
+                }
+            }
 
-    fn by_number(function: ByNumber, c: f64) -> Box<dyn Fn(i64) -> i64> {
-        match (function, whole(c)) {
-            (ByNumber::Scale, Some(c)) => Box::new(move |a| a.wrapping_mul(c)),
-            (ByNumber::Scale, None) => Box::new(move |a| (a as f64 * c) as i64),
-            (ByNumber::Shift, Some(c)) => Box::new(move |a| a.wrapping_add(c)),
-            (ByNumber::Shift, None) => Box::new(move |a| (a as f64 + c) as i64),
-            (ByNumber::AtLeast, _) => Box::new(move |a| a.max(c as i64)),
-            (ByNumber::AtMost, _) => Box::new(move |a| a.min(c as i64)),
-        }
-    }
+            fn by_number(function: ByNumber, c: f64) -> Box<dyn Fn($type) -> $type> {
+                match (function, whole(c)) {
+                    (ByNumber::Scale, Some(c)) => Box::new(move |a| a.wrapping_mul(c as $type)),
+                    (ByNumber::Scale, None) => Box::new(move |a| (a as f64 * c) as $type),
+                    (ByNumber::Shift, Some(c)) => Box::new(move |a| a.wrapping_add(c as $type)),
+                    (ByNumber::Shift, None) => Box::new(move |a| (a as f64 + c) as $type),
+                    (ByNumber::AtLeast, _) => Box::new(move |a| a.max(c as $type)),
+                    (ByNumber::AtMost, _) => Box::new(move |a| a.min(c as $type)),
+                }
+            }
 
-    fn number(c: f64) -> i64 {
-        c as i64
-    }
+            fn number(c: f64) -> $type {
+                c as $type
+            }
+        }
+    };
 }
+
+integer!(i64, i64::wrapping_abs);
+integer!(u64, |a| a);
 
 /// A function of blocks, rounded once to `dtype`.
 ///
-/// It is computed in f32 for bf16, f16 and f32, in f64 for f64, in i64 for integers. A cast uses the arithmetic of
+/// It is computed in f32 for floats of up to 32 bits, in f64 for f64, in i64 or u64 for integers. A cast uses the arithmetic of
 /// its operand. An integer times or plus a fraction is truncated towards zero.
 pub(super) fn map(function: Function, einsum: &Einsum, operands: &[&Tensor], dtype: DType) -> Tensor {
     let extents: Vec<&[usize]> = operands.iter().map(|operand| &operand.view().extents[..]).collect();
@@ -175,11 +189,7 @@ pub(super) fn map(function: Function, einsum: &Einsum, operands: &[&Tensor], dty
         | Function::Masked(_)
         | Function::Softmax { .. } => dtype,
     };
-    match arithmetic {
-        DType::Bf16 | DType::F16 | DType::F32 => through::<f32>(function, &lined_up, dtype),
-        DType::F64 => through::<f64>(function, &lined_up, dtype),
-        DType::Bool | DType::I8 | DType::I32 | DType::I64 => through::<i64>(function, &lined_up, dtype),
-    }
+    with_arithmetic!(arithmetic, C => through::<C>(function, &lined_up, dtype))
 }
 
 /// An operand with the dims of the result; missing dims repeat.
@@ -202,11 +212,11 @@ fn through<C: Compute>(function: Function, operands: &[Tensor], dtype: DType) ->
         Function::Masked(Scalar(c)) => {
             let extents = a.view().extents.clone();
             let everywhere = View { strides: vec![0; extents.len()], offset: 0, extents };
-            let no = Tensor::owned(&[1], vec![C::number(c)]).with_view(everywhere);
+            let no = Tensor::owned(&[1], vec![C::number(dtype.saturated(c))]).with_view(everywhere);
             choose::<C>(a, &operands[1], &no, dtype)
         }
         Function::Unary(unary) => each::<C>(a, dtype, C::unary(unary)),
-        Function::ByNumber(by, Scalar(c)) => each::<C>(a, dtype, C::by_number(by, c)),
+        Function::ByNumber(by, Scalar(c)) => each::<C>(a, dtype, C::by_number(by, constant(by, c, dtype))),
         Function::Over(n) => each::<C>(a, dtype, |a| C::binary(Binary::Div)(a, C::number(n as f64))),
         Function::Binary(binary) => pairs::<C>(a, &operands[1], dtype, C::binary(binary)),
         Function::Is(relation) => pairs::<C>(a, &operands[1], dtype, C::relation(relation)),
@@ -219,11 +229,25 @@ fn through<C: Compute>(function: Function, operands: &[Tensor], dtype: DType) ->
     }
 }
 
+/// The constant of a function. A bound of integers saturates to their range.
+fn constant(by: ByNumber, c: f64, dtype: DType) -> f64 {
+    match by {
+        ByNumber::AtLeast | ByNumber::AtMost => dtype.saturated(c),
+        ByNumber::Scale | ByNumber::Shift => c,
+    }
+}
+
 /// Applies a function to each element, rounded once.
 fn each<C: Compute>(a: &Tensor, dtype: DType, compute: impl Fn(C) -> C) -> Tensor {
-    with_dtype!(a.dtype(), S => with_dtype!(dtype, T => {
-        Tensor::owned(&a.view().extents, a.collect(|element: S| compute(C::read(element)).write::<T>()))
-    }))
+    let extents = &a.view().extents;
+    let (buffer, view) = a.read_as::<C>();
+    with_dtype!(dtype, T => {
+        let mut elements: Vec<T> = Vec::with_capacity(view.elements());
+        walk(extents, [view.offset], [&view.strides], |Line { starts: [start], steps, length }| {
+            elements.extend((0..length).map(|n| compute(buffer[start + n * steps[0]]).write::<T>()));
+        });
+        Tensor::owned(extents, elements)
+    })
 }
 
 /// Applies a function to pairs of elements at equal positions, rounded once.

@@ -18,6 +18,7 @@ mod element;
 mod enclose;
 mod error;
 mod factor;
+mod float8;
 mod gemm;
 mod guard;
 mod input;

@@ -3,7 +3,6 @@
 use super::element::{Element, with_dtype};
 use super::tensor::Tensor;
 use super::view::{Line, row_major, walk};
-use crate::dtype::DType;
 use crate::function::Filler;
 use std::ops::Range;
 
@@ -53,11 +52,10 @@ pub(super) fn zeros(block: &Tensor) -> Tensor {
 fn filler<T: Element>(with: Filler) -> T {
     match with {
         Filler::Zero => T::default(),
-        Filler::Least if T::DTYPE == DType::Bool => T::default(),
         Filler::One => T::from_f64(1.0),
-        // Infinity converted to the dtype; for integers, the least or greatest value.
-        Filler::Least => T::from_f64(f64::NEG_INFINITY),
-        Filler::Greatest => T::from_f64(f64::INFINITY),
+        // The ends of 64-bit integers saturate.
+        Filler::Least => T::from_f64(T::DTYPE.ends()[0]),
+        Filler::Greatest => T::from_f64(T::DTYPE.ends()[1]),
     }
 }
 

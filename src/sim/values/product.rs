@@ -1,7 +1,7 @@
 //! The product of two blocks under an einsum, as a batch of matrix products.
 
 use super::combine::add;
-use super::element::{Element, with_dtype};
+use super::element::{Arithmetic, Computation, Element, with_dtype};
 use super::factor::{Stack, index_strides, stack};
 use super::gemm::{Before, Gemm, Matrix};
 use super::roles::{Roles, result_extents};
@@ -13,22 +13,22 @@ use crate::operator::Operator;
 
 /// The product of two blocks with result type `dtype`.
 ///
-/// bf16 and f16 are widened to f32, accumulated there and rounded once. Integers are exact and wrap at the end: they
+/// Narrow floats are widened to f32, accumulated there and rounded once. Integers are exact and wrap at the end: they
 /// are computed in f64 if no sum exceeds its 53 bits, otherwise in i64.
 pub(super) fn product(einsum: &Einsum, a: &Tensor, b: &Tensor, dtype: DType) -> Tensor {
     let (lengths, extents) = result_extents(einsum, &[&a.view().extents, &b.view().extents]);
     let roles = Roles::new(einsum, lengths);
-    match dtype {
-        DType::Bf16 | DType::F16 | DType::F32 => through::<f32>(einsum, &roles, a, b, dtype, &extents),
-        DType::F64 => through::<f64>(einsum, &roles, a, b, dtype, &extents),
-        DType::I8 | DType::I32 | DType::I64 if exact_in_f64(&roles, a, b) => {
+    match Computation::of(dtype) {
+        Computation::F32 => through::<f32>(einsum, &roles, a, b, dtype, &extents),
+        Computation::F64 => through::<f64>(einsum, &roles, a, b, dtype, &extents),
+        Computation::I64 | Computation::U64 if exact_in_f64(&roles, a, b) => {
             let exact = through::<f64>(einsum, &roles, a, b, DType::F64, &extents);
             #[expect(clippy::cast_possible_truncation, reason = "the sum is a whole number below 2^53")]
             let wrap = |sum: f64| sum as i64;
             with_dtype!(dtype, T => Tensor::owned(&extents, exact.collect(|sum: f64| T::from_i64(wrap(sum)))))
         }
-        DType::I8 | DType::I32 | DType::I64 => through::<i64>(einsum, &roles, a, b, dtype, &extents),
-        DType::Bool => unreachable!("bools have no products"),
+        // Products wrap alike with and without a sign.
+        Computation::I64 | Computation::U64 => through::<i64>(einsum, &roles, a, b, dtype, &extents),
     }
 }
 
@@ -38,10 +38,10 @@ pub(super) fn product(einsum: &Einsum, a: &Tensor, b: &Tensor, dtype: DType) -> 
 /// multiplied first and then added.
 pub(super) fn product_onto(sums: Tensor, einsum: &Einsum, a: &Tensor, b: &Tensor) -> Tensor {
     let dtype = sums.dtype();
-    match dtype {
-        DType::F32 => onto::<f32>(sums, einsum, a, b),
-        DType::F64 => onto::<f64>(sums, einsum, a, b),
-        DType::Bool | DType::I8 | DType::I32 | DType::I64 | DType::Bf16 | DType::F16 => {
+    match Computation::of(dtype) {
+        Computation::F32 if !dtype.is_narrow_float() => onto::<f32>(sums, einsum, a, b),
+        Computation::F64 => onto::<f64>(sums, einsum, a, b),
+        Computation::F32 | Computation::I64 | Computation::U64 => {
             let part = product(einsum, a, b, dtype).reshaped(&sums.view().extents);
             add(Operator::Sum, vec![sums, part]).expect("two blocks")
         }
@@ -85,14 +85,16 @@ fn exact_in_f64(roles: &Roles, a: &Tensor, b: &Tensor) -> bool {
 
 /// The largest magnitude in a block of integers, or an upper bound.
 fn largest_integer(tensor: &Tensor) -> u64 {
-    match tensor.dtype() {
-        DType::I8 => 128,
-        DType::Bool | DType::I32 | DType::I64 | DType::Bf16 | DType::F16 | DType::F32 | DType::F64 => {
-            let mut largest = 0;
-            with_dtype!(tensor.dtype(), T => tensor.visit(|element: T| largest = largest.max(element.to_i64().unsigned_abs())));
-            largest
-        }
+    let dtype = tensor.dtype();
+    if dtype.bits() <= 8 {
+        return 256;
     }
+    let mut largest = 0;
+    with_dtype!(dtype, T => tensor.visit(|element: T| {
+        let magnitude = if T::DTYPE.is_unsigned() { element.to_u64() } else { element.to_i64().unsigned_abs() };
+        largest = largest.max(magnitude);
+    }));
+    largest
 }
 
 /// The product in one arithmetic.
@@ -105,7 +107,7 @@ fn through<C: Gemm>(einsum: &Einsum, roles: &Roles, a: &Tensor, b: &Tensor, dtyp
     if let [Some(rows), Some(columns)] = direct {
         let batch = roles.batch.iter().map(|index| strides[usize::from(*index)]).collect();
         multiply(roles, &left, &right, &mut sums, batch, [rows, columns], Before::Replaced);
-        return rounded(Tensor::owned(extents, sums), dtype);
+        return rounded::<C>(Tensor::owned(extents, sums), dtype);
     }
     let order = [&roles.batch[..], &roles.rows, &roles.columns].concat();
     let lengths = roles.lengths_of(&order);
@@ -119,23 +121,12 @@ fn through<C: Gemm>(einsum: &Einsum, roles: &Roles, a: &Tensor, b: &Tensor, dtyp
 }
 
 /// Converts the sums to the dtype of the result.
-fn rounded(sums: Tensor, dtype: DType) -> Tensor {
+fn rounded<C: Arithmetic>(sums: Tensor, dtype: DType) -> Tensor {
     if sums.dtype() == dtype {
         return sums;
     }
     let extents = sums.view().extents.clone();
-    with_dtype!(sums.dtype(), C => with_dtype!(dtype, T => {
-        Tensor::owned(&extents, sums.collect(|sum: C| convert::<C, T>(sum)))
-    }))
-}
-
-/// Converts from an arithmetic to an element type.
-fn convert<C: Element, T: Element>(value: C) -> T {
-    if C::DTYPE.is_float() {
-        if C::DTYPE == DType::F64 { T::from_f64(value.to_f64()) } else { T::from_f32(value.to_f32()) }
-    } else {
-        T::from_i64(value.to_i64())
-    }
+    with_dtype!(dtype, T => Tensor::owned(&extents, sums.collect(|sum: C| sum.write::<T>())))
 }
 
 /// Multiplies a batch of matrices.

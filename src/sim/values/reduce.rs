@@ -1,7 +1,7 @@
 //! Reductions of blocks along some dims.
 
 use super::combine::times;
-use super::element::{Arithmetic, Element, with_dtype};
+use super::element::{Arithmetic, Element, with_arithmetic, with_dtype};
 use super::roles::result_extents;
 use super::tensor::Tensor;
 use super::view::View;
@@ -11,7 +11,7 @@ use crate::operator::Operator;
 
 /// Reduces a block over the indices that the einsum contracts.
 ///
-/// Sums and products of bf16 and f16 are accumulated in f32 and rounded once; integers wrap at the end.
+/// Sums and products of narrow floats are accumulated in f32 and rounded once; integers wrap at the end.
 pub(super) fn reduce(operator: Operator, einsum: &Einsum, a: &Tensor, dtype: DType) -> Tensor {
     let (lengths, extents) = result_extents(einsum, &[&a.view().extents]);
     // Kept indices come first, so that the reduced elements are contiguous.
@@ -24,11 +24,7 @@ pub(super) fn reduce(operator: Operator, einsum: &Einsum, a: &Tensor, dtype: DTy
     let all: Vec<usize> = order.iter().map(|index| lengths[usize::from(*index)]).collect();
     let run = all[extents.len()..].iter().product();
     let lined_up = a.with_view(View { offset: a.view().offset, extents: all, strides });
-    match dtype {
-        DType::Bf16 | DType::F16 | DType::F32 => through::<f32>(operator, &lined_up, &extents, run, dtype),
-        DType::F64 => through::<f64>(operator, &lined_up, &extents, run, dtype),
-        DType::Bool | DType::I8 | DType::I32 | DType::I64 => through::<i64>(operator, &lined_up, &extents, run, dtype),
-    }
+    with_arithmetic!(dtype, C => through::<C>(operator, &lined_up, &extents, run, dtype))
 }
 
 /// The reduction in one arithmetic: each contiguous run of elements becomes one.

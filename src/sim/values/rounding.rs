@@ -1,6 +1,6 @@
 //! Rounding constants of each element type, for error analysis.
 
-use crate::dtype::DType;
+use crate::dtype::{DType, power};
 
 /// Precision of a dtype.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -16,26 +16,17 @@ pub(super) struct Precision {
 impl Precision {
     /// Precision of a dtype's elements.
     pub(super) fn of(dtype: DType) -> Precision {
-        let integer = |most: f64| Precision { unit: 0.0, tiny: 0.0, most };
-        let float = |bits: i32, tiny: i32, most: f64| Precision { unit: 2f64.powi(-bits), tiny: 2f64.powi(tiny), most };
-        match dtype {
-            DType::Bool => integer(1.0),
-            DType::I8 => integer(f64::from(i8::MAX)),
-            DType::I32 => integer(f64::from(i32::MAX)),
-            DType::I64 => integer(i64::MAX as f64),
-            DType::Bf16 => float(8, -133, half::bf16::MAX.to_f64()),
-            DType::F16 => float(11, -24, half::f16::MAX.to_f64()),
-            DType::F32 => float(24, -149, f64::from(f32::MAX)),
-            DType::F64 => float(53, -1074, f64::MAX),
-        }
+        let [_, most] = dtype.finite_ends();
+        dtype.format().map_or(Precision { unit: 0.0, tiny: 0.0, most }, |format| Precision {
+            unit: power(-1 - format.mantissa.cast_signed()),
+            tiny: power(format.least_exponent()),
+            most,
+        })
     }
 
     /// Precision of the arithmetic in which a dtype is accumulated.
     pub(super) fn accumulated(dtype: DType) -> Precision {
-        Precision::of(match dtype {
-            DType::Bf16 | DType::F16 => DType::F32,
-            DType::Bool | DType::I8 | DType::I32 | DType::I64 | DType::F32 | DType::F64 => dtype,
-        })
+        Precision::of(if dtype.is_narrow_float() { DType::F32 } else { dtype })
     }
 
     /// `gamma_n = n u / (1 - n u)`: the relative error of up to `n` roundings in a row (Higham, Accuracy and Stability
@@ -64,17 +55,20 @@ mod tests {
     #[test]
     fn one_rounding_is_off_by_a_unit_at_most() {
         let mut random = fastrand::Rng::with_seed(3);
-        for dtype in [DType::Bf16, DType::F16, DType::F32] {
+        for dtype in [DType::F8E4M3, DType::F8E5M2, DType::Bf16, DType::F16, DType::F32] {
             let precision = Precision::of(dtype);
             for _ in 0..10_000 {
                 let number = (random.f64() - 0.5) * 2f64.powi(random.i32(-160..=15));
+                let number = number.clamp(-precision.most, precision.most);
                 let rounded = Tensor::from_floats(dtype, &[1], &[number]).expect("one element").to_f64s()[0];
                 let error = (rounded - number).abs();
                 assert!(error <= precision.unit * number.abs() + precision.tiny, "{dtype} {number:e}");
                 assert!(error <= precision.rounded(0.0, rounded), "{dtype} {number:e}");
             }
-            let most = Tensor::from_floats(dtype, &[2], &[precision.most, precision.most * 1.01]).expect("two");
-            assert_eq!(most.to_f64s(), [precision.most, f64::INFINITY]);
+            let most = Tensor::from_floats(dtype, &[2], &[precision.most, precision.most * 1.13]).expect("two");
+            let [most, above] = most.to_f64s()[..] else { panic!("two") };
+            assert_eq!(most, precision.most);
+            assert!(!above.is_finite());
             assert_eq!(precision.rounded(0.0, f64::INFINITY), f64::INFINITY);
         }
     }
