@@ -1,7 +1,8 @@
 //! A simulator of messages on links: each link and port serves one message at a time, first come, first served.
 //!
 //! Messages are stored and forwarded at every device, on a shortest route, axis by axis. A message through a switch
-//! needs the sender's port and the receiver's port at once. Messages that are ready at the same time are served in the
+//! needs the sender's port and the receiver's port at once; others at the sender's port may overtake it meanwhile, unless
+//! the network sends in order. Messages that are ready at the same time are served in the
 //! order of their files.
 
 use super::trace::{Trace, What};
@@ -34,6 +35,8 @@ pub(super) struct Network {
     /// Nanoseconds of a hop.
     pub(super) latency: u64,
     pub(super) rule: Rule,
+    /// Whether a message waits for those before it at its first port, even if they wait for other ports.
+    pub(super) in_order: bool,
 }
 
 /// A link or port: axis, device, and direction (0 up or out, 1 down or in).
@@ -264,6 +267,9 @@ impl<'a> Replay<'a> {
         for turn in std::mem::take(&mut self.candidates) {
             let ports = self.ports(turn).to_vec();
             if ports.iter().any(|port| self.busy.contains(port)) {
+                continue;
+            }
+            if self.network.in_order && self.queues[&ports[0]].first() != Some(&turn) {
                 continue;
             }
             let (_, place, rank) = turn;
