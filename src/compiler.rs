@@ -101,10 +101,10 @@ pub struct Compiled {
 /// Checks a text; returns the program, if it is valid, and all diagnostics.
 pub fn check(source: &str) -> (Option<Program>, Diagnostics) {
     let (ast, diagnostics) = syntax::parse(source);
-    check_parsed(Some(source), &ast, diagnostics)
+    check_parsed(Some(source), &ast, diagnostics, None)
 }
 
-/// Checks a text with overridden sizes and a spelling.
+/// Checks a text with overridden sizes, a spelling, and an overriding profile, which need not be the named one.
 ///
 /// # Errors
 /// If the program has no such dim, or it is a composite.
@@ -112,6 +112,7 @@ pub fn check_with(
     source: &str,
     sizes: &[(String, u64)],
     spelling: Spelling,
+    given: Option<&Hardware>,
 ) -> Result<(Option<Program>, Diagnostics), SetError> {
     let (mut ast, diagnostics) = match spelling {
         Spelling::Exact => syntax::parse(source),
@@ -120,14 +121,21 @@ pub fn check_with(
     sizes.iter().try_for_each(|(name, size)| ast.set(name, *size))?;
     // Fixes are tried on the text, which would have other sizes, or is not read as it stands.
     let same = sizes.is_empty() && spelling == Spelling::Exact;
-    Ok(check_parsed(Some(source).filter(|_| same), &ast, diagnostics))
+    Ok(check_parsed(Some(source).filter(|_| same), &ast, diagnostics, given))
 }
 
-fn check_parsed(source: Option<&str>, ast: &Ast, mut diagnostics: Diagnostics) -> (Option<Program>, Diagnostics) {
+fn check_parsed(
+    source: Option<&str>,
+    ast: &Ast,
+    mut diagnostics: Diagnostics,
+    given: Option<&Hardware>,
+) -> (Option<Program>, Diagnostics) {
     let (program, more) = program::check(ast);
     diagnostics.extend(more);
     if let Some(program) = &program {
         match hardware(program) {
+            // The name of a profile in a file.
+            Err(_) if given.is_some() => {}
             Err(unknown) => diagnostics.push(&unknown),
             // Where the hardware is not named it may still be given from outside.
             Ok(hardware) if program.hardware.is_some() => match wired(program, hardware) {
@@ -299,7 +307,8 @@ pub fn check_strict(
     let received = planned(program, options).map(|plan| plan.totals().received()).ok();
     let is_right = |found: &Diagnostics| {
         let changed = advice::apply_all(source, found);
-        let clean = check_with(&changed, sizes, spelling).ok().and_then(|(program, _)| program);
+        let clean =
+            check_with(&changed, sizes, spelling, options.hardware.as_ref()).ok().and_then(|(program, _)| program);
         let plan = clean.and_then(|program| planned(&program, &strict).ok());
         plan.is_some_and(|plan| Some(plan.totals().received()) == received)
     };

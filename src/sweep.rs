@@ -73,7 +73,7 @@ pub fn points(values: &[(String, Vec<u64>)], hardware: &[Hardware]) -> Vec<Point
 /// # Errors
 /// If a name of the point is neither a dim nor an axis.
 pub fn devices(source: &str, spelling: Spelling, point: &Point) -> Result<Option<usize>, SetError> {
-    let (program, _) = compiler::check_with(source, &point.sizes, spelling)?;
+    let (program, _) = compiler::check_with(source, &point.sizes, spelling, point.hardware.as_ref())?;
     Ok(program.map(|program| program.mesh.device_count()))
 }
 
@@ -104,7 +104,8 @@ pub fn sweep(
     done: impl Fn() + Sync,
 ) -> Result<Vec<Outcome>, SetError> {
     let at = |point: &Point| {
-        let found = compiler::check_with(source, &point.sizes, spelling).map(|(program, found)| match program {
+        let checked = compiler::check_with(source, &point.sizes, spelling, point.hardware.as_ref());
+        let found = checked.map(|(program, found)| match program {
             Some(program) => planned(&program, point, options).map_err(|found| first(&found)),
             None => Err(first(&found)),
         });

@@ -137,7 +137,8 @@ fn fastest(tried: &[Tried], devices: u64) -> Option<&Figures> {
 
 /// A mesh with the lower bound on its plans.
 fn bounded(source: &str, spelling: Spelling, options: &Options, point: Point) -> Result<Tried, SetError> {
-    let (program, found) = compiler::check_with(source, &point.sizes, spelling)?;
+    let (program, found) =
+        compiler::check_with(source, &point.sizes, spelling, point.hardware.as_ref().or(options.hardware.as_ref()))?;
     let of = |program: &Program| {
         let hardware = point.hardware.clone().or_else(|| options.hardware.clone());
         let options = Options { hardware, ..options.clone() };

@@ -133,13 +133,14 @@ pub struct TimeScale {
 impl TimeScale {
     /// Longest tick: latencies are whole picoseconds.
     const LEAST: u128 = 1_000_000_000_000;
-    /// Most ticks per second, so that 2^63 bytes at a thousand bytes per second fit into 128 bits.
-    const MOST: u128 = 1_000_000_000_000_000_000_000;
+    /// Most ticks per second, so that 2^63 bytes at a hundred thousand bytes per second fit into 128 bits.
+    const MOST: u128 = 100_000_000_000_000_000_000_000;
 
     /// The longest tick that divides a picosecond and the time of one unit at each of the rates.
     ///
     /// # Errors
-    /// If there would be more than 10^21 ticks per second; rates with two or three leading digits stay below.
+    /// If there would be more than 10^23 ticks per second; rates with two or three leading digits stay below, in units of
+    /// 1000 or of 1024.
     pub fn for_rates(rates: impl IntoIterator<Item = Rate>) -> Result<TimeScale, NoCommonTick> {
         let mut ticks_per_second = Self::LEAST;
         for rate in rates {
@@ -234,6 +235,17 @@ mod tests {
             assert_eq!(scale.at_rate(1, rate).ticks() * u128::from(rate.per_second()), scale.ticks_per_second);
         }
         assert_eq!(scale.show(scale.at_rate(8_388_608 * 3, rates[0])), "559.2 us");
+    }
+
+    /// A link of 50 GiB/s beside rates in powers of ten.
+    #[test]
+    fn binary_units_have_a_common_tick() {
+        let rates = [50 << 30, 3_125_000_000, 810_000_000_000, 197_000_000_000_000, 394_000_000_000_000].map(rate);
+        let scale = TimeScale::for_rates(rates).expect("a common tick");
+        for rate in rates {
+            assert_eq!(scale.at_rate(1, rate).ticks() * u128::from(rate.per_second()), scale.ticks_per_second);
+        }
+        assert_eq!(scale.show(scale.at_rate(50 << 30, rates[0])), "1.00 s");
     }
 
     #[test]

@@ -60,7 +60,7 @@ impl Check {
     }
 
     fn checked(&self, source: &Source) -> Result<(Option<Program>, Diagnostics), Failure> {
-        let (mut program, mut diagnostics) = source.check()?;
+        let (mut program, mut diagnostics) = source.check(None)?;
         // What is written is seen in a plan, which takes its time.
         let strictly = program.as_ref().filter(|_| self.strict);
         if let Some(Err(found)) = strictly.map(|program| source.check_strict(program, &Options::default())) {
@@ -79,7 +79,7 @@ impl Check {
         }
         let mut count = 0;
         if self.lenient {
-            let (_, mut found) = source.check()?;
+            let (_, mut found) = source.check(None)?;
             found.retain(|found| found.code == "lenient-reading");
             let changed = advice::apply_all(&source.text, &found);
             // Readings of what is wrong in other ways may not fit together.

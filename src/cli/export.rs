@@ -6,7 +6,7 @@ use super::{Common, Failure, files, input, schedule as given};
 use crate::collective::Collective;
 use crate::compiler;
 use crate::diag::Diagnostics;
-use crate::export::messages::{self, Messages};
+use crate::export::messages::{self, Messages, Sending};
 use crate::export::msccl::{self, Dialect, Protocol, Room};
 use crate::export::mscclpp;
 use crate::export::ranks::{self, Algorithm};
@@ -17,7 +17,7 @@ use crate::picture::timeline::{Scope, Timeline, step_names};
 use crate::picture::trace;
 use crate::plan::{Plan, StepId, StepOp, unroll};
 use crate::recipe::{self, Lowering};
-use crate::schedule::{Schedule, is_schedule};
+use crate::schedule::{Schedule, is_schedule, verify};
 use crate::sim::clock;
 use crate::topology::Topology;
 use clap::{Args, ValueEnum};
@@ -164,7 +164,7 @@ impl Export {
                 let plan = unroll::unroll(plan()?).map_err(|error| refused(Diagnostics::of(&error)))?;
                 stablehlo::module(&plan, &made.source.text, stablehlo::Options { manual: self.manual })
             }
-            To::Goal => goal::write(&self.messages(made)?, |bytes| adding(topology, bytes)),
+            To::Goal => goal::write(&self.messages(made)?, |bytes| in_memory(topology, bytes)),
             To::Chakra => return Ok(None),
         }))
     }
@@ -181,7 +181,7 @@ impl Export {
         let usual = Room::of(self.dialect);
         let room = Room { steps: self.max_steps.unwrap_or(usual.steps), ..usual };
         msccl::prove(&back.program, None, room).map_err(|flaw| refused(Diagnostics::of(&flaw)))?;
-        tell_order(&algorithm);
+        tell_chunks(&algorithm);
         Ok(text)
     }
 
@@ -193,7 +193,7 @@ impl Export {
         let text = mscclpp::write(&plan);
         let back = mscclpp::read(&text).map_err(|error| Failure::Call(error.to_string()))?;
         mscclpp::prove(&back, None).map_err(|flaw| refused(Diagnostics::of(&flaw)))?;
-        tell_order(&algorithm);
+        tell_chunks(&algorithm);
         Ok(text)
     }
 
@@ -208,10 +208,11 @@ impl Export {
     fn messages(&self, made: &Exported) -> Result<Messages, Failure> {
         let refused = |found: Diagnostics| input::fault(&made.source, &found, self.common.output.format);
         let (schedule, _) = self.collective(made)?;
-        let algorithm = ranks::algorithm(&schedule).map_err(|error| refused(Diagnostics::of(&error)))?;
-        let size = schedule.arrays.first().map_or(1, |array| array.dtype.size());
-        let messages = messages::messages(&algorithm, algorithm.chunk.saturating_mul(size));
-        messages::check(&messages, Some(algorithm.kind)).map_err(|flaw| refused(Diagnostics::of(&flaw)))?;
+        let schedule = verify(&schedule).map_err(|error| refused(Diagnostics::of(&error)))?;
+        let sending = Sending::parts(&made.topology);
+        let (kind, messages) = messages::messages(schedule, made.topology.hardware.local_moves, sending)
+            .map_err(|error| refused(Diagnostics::of(&error)))?;
+        messages::check(&messages, Some(kind)).map_err(|flaw| refused(Diagnostics::of(&flaw)))?;
         Ok(messages)
     }
 
@@ -221,7 +222,7 @@ impl Export {
             return Err(Failure::Call("Chakra traces are one file per rank; give a new folder with `-o`".to_owned()));
         };
         let messages = self.messages(made)?;
-        let traces = chakra::write(&messages, |bytes| adding(&made.topology, bytes));
+        let traces = chakra::write(&messages, |bytes| in_memory(&made.topology, bytes));
         let back = chakra::read(&traces.files).map_err(|error| Failure::Call(error.to_string()))?;
         if back != messages {
             return Err(Failure::Call("the traces read back differ from the messages (a bug in shardc)".to_owned()));
@@ -230,7 +231,7 @@ impl Export {
         files::write_folder(folder, files)?;
         if traces.lost > 0 {
             input::say(&format!(
-                "note: rounding to whole microseconds drops {} ns of addition times in total\n",
+                "note: rounding to whole microseconds changes the times of local operations by {} ns in total\n",
                 traces.lost
             ));
         }
@@ -301,15 +302,18 @@ fn schedule_mermaid(made: &Exported) -> Result<String, Failure> {
     Ok(folded)
 }
 
-/// Prints a note if the array must be packed in rank order first.
-fn tell_order(algorithm: &Algorithm) {
+/// Prints notes about how chunks differ from the blocks of the array.
+fn tell_chunks(algorithm: &Algorithm) {
     if !algorithm.contiguous {
         input::say("note: the array is not sharded along its first dim; pack it in rank order before the call\n");
     }
+    if !algorithm.exact {
+        input::say("note: blocks are rounded to whole chunks, by less than 1 %\n");
+    }
 }
 
-/// Nanoseconds in which a device adds `bytes` bytes: it reads two operands and writes the sum.
-fn adding(topology: &Topology, bytes: u64) -> u64 {
-    let time = topology.scale.at_rate(3 * u128::from(bytes), topology.hardware.hbm_bandwidth);
+/// Nanoseconds in which a device reads and writes this number of bytes of its memory.
+fn in_memory(topology: &Topology, bytes: u64) -> u64 {
+    let time = topology.scale.at_rate(u128::from(bytes), topology.hardware.hbm_bandwidth);
     u64::try_from(topology.scale.nanoseconds(time)).unwrap_or(u64::MAX)
 }

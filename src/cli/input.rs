@@ -60,11 +60,13 @@ impl Source {
     }
 
     /// Checks the program; returns it, if it is valid, and the diagnostics.
-    pub(super) fn check(&self) -> Result<(Option<Program>, Diagnostics), Failure> {
+    ///
+    /// - `given`: the profile that overrides that of the program.
+    pub(super) fn check(&self, given: Option<&topology::Hardware>) -> Result<(Option<Program>, Diagnostics), Failure> {
         if let Some(kind) = other_kind(&self.name, &self.text) {
             return Err(Failure::Call(format!("`{}` is {kind}", escape::line(&self.name))));
         }
-        compiler::check_with(&self.text, &self.sizes, self.spelling)
+        compiler::check_with(&self.text, &self.sizes, self.spelling, given)
             .map_err(|error| Failure::Call(format!("`--set`: {error} (in `{}`)", self.name)))
     }
 
@@ -224,7 +226,7 @@ pub(super) fn checked(source: &Source, options: &Options, format: Format) -> Res
 /// Checks a source; prints diagnostics only if it is invalid.
 pub(super) fn quietly(source: &Source, options: &Options, format: Format) -> Result<(Program, Diagnostics), Failure> {
     let start = Instant::now();
-    let (program, mut diagnostics) = source.check()?;
+    let (program, mut diagnostics) = source.check(options.hardware.as_ref())?;
     // What was found about the program's own hardware is not about another one.
     if options.hardware.is_some() {
         diagnostics.retain(|found| !["default-hardware", "network-too-small"].contains(&found.code.as_str()));

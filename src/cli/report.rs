@@ -31,7 +31,7 @@ impl Report {
         let options = Options { alternatives: true, ..self.common.options()? };
         let source = self.common.read(input::source(&self.file)?);
         let refused = |found: Diagnostics| self.refused(&source, &found);
-        let (program, diagnostics) = source.check()?;
+        let (program, diagnostics) = source.check(options.hardware.as_ref())?;
         let Some(program) = program else { return Err(refused(diagnostics)) };
         if options.strict {
             source.check_strict(&program, &options).map_err(refused)?;

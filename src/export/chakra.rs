@@ -1,7 +1,7 @@
 //! Chakra execution traces, one file per rank, as read by ASTRA-sim; also usable as a custom collective.
 //!
 //! A file is a sequence of length-prefixed protobuf messages: metadata, then nodes. The nodes of a collective send,
-//! receive and add. There are no buffers, so a trace can be checked only as far as `messages.rs` does.
+//! receive and compute. There are no buffers, so a trace can be checked only as far as `messages.rs` does.
 //!
 //! The fields are those of `et_def.proto`, <https://github.com/mlcommons/chakra>. The attributes and their types are
 //! those that ASTRA-sim's feeder reads.
@@ -82,8 +82,8 @@ pub struct Traces {
 
 /// Writes the files of messages.
 ///
-/// - `add`: nanoseconds for writing a number of bytes.
-pub fn write(messages: &Messages, add: impl Fn(u64) -> u64) -> Traces {
+/// - `memory`: nanoseconds for reading and writing a number of bytes.
+pub fn write(messages: &Messages, memory: impl Fn(u64) -> u64) -> Traces {
     let mut lost = 0u64;
     let mut files = Vec::with_capacity(messages.ranks.len());
     for (rank, nodes) in messages.ranks.iter().enumerate() {
@@ -109,7 +109,7 @@ pub fn write(messages: &Messages, add: impl Fn(u64) -> u64) -> Traces {
                     (format!("receive {tag} from {from}"), RECEIVE, message(from, own, tag, bytes))
                 }
                 What::Compute { bytes } => {
-                    let nanos = add(bytes);
+                    let nanos = memory(bytes);
                     duration_micros = (nanos + 500) / 1000;
                     lost = lost.saturating_add(nanos.abs_diff(duration_micros * 1000));
                     let attr = vec![
@@ -117,7 +117,7 @@ pub fn write(messages: &Messages, add: impl Fn(u64) -> u64) -> Traces {
                         text("num_ops", Value::Int64(i64::try_from(bytes).unwrap_or(i64::MAX))),
                         text("tensor_size", Value::Uint64(bytes)),
                     ];
-                    ("add".to_owned(), COMPUTE, attr)
+                    ("local".to_owned(), COMPUTE, attr)
                 }
             };
             let entry = Entry {

@@ -8,8 +8,8 @@ use std::fmt::Write;
 
 /// The text of messages.
 ///
-/// - `add`: nanoseconds for writing a number of bytes.
-pub fn write(messages: &Messages, add: impl Fn(u64) -> u64) -> String {
+/// - `memory`: nanoseconds for reading and writing a number of bytes.
+pub fn write(messages: &Messages, memory: impl Fn(u64) -> u64) -> String {
     let mut text = format!("num_ranks {}\n", messages.ranks.len());
     for (rank, nodes) in messages.ranks.iter().enumerate() {
         writeln!(text, "\nrank {rank} {{").expect("a string takes all");
@@ -18,7 +18,7 @@ pub fn write(messages: &Messages, add: impl Fn(u64) -> u64) -> String {
             match node.what {
                 What::Send { to, tag, bytes } => writeln!(text, "l{label}: send {bytes}b to {to} tag {tag}"),
                 What::Receive { from, tag, bytes } => writeln!(text, "l{label}: recv {bytes}b from {from} tag {tag}"),
-                What::Compute { bytes } => writeln!(text, "l{label}: calc {}", add(bytes)),
+                What::Compute { bytes } => writeln!(text, "l{label}: calc {}", memory(bytes)),
             }
             .expect("a string takes all");
         }

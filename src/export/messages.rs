@@ -4,10 +4,17 @@
 //! received once with one length, there is no deadlock, and each rank hears, directly or indirectly, from all ranks
 //! that contribute to its result.
 
+use super::ranks::cells::{Cells, in_cells};
+use super::ranks::collective::Collective;
 use super::ranks::machine::{Turn, in_turns};
-use super::ranks::order::History;
-use super::ranks::{Action, Algorithm, Kind, Span};
+use super::ranks::place::{elements, places};
+use super::ranks::{Kind, Refused};
+use crate::mesh::DeviceId;
+use crate::schedule::presence::Presence;
+use crate::schedule::{OpId, OpKind, Region, Verified};
+use crate::topology::{LocalMoves, Topology};
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 use thiserror::Error;
 
 /// The messages and computations of all ranks.
@@ -49,7 +56,7 @@ pub enum What {
     },
     /// Computes locally.
     Compute {
-        /// Bytes written.
+        /// Bytes read from memory and written to it.
         bytes: u64,
     },
 }
@@ -88,64 +95,228 @@ pub enum Flaw {
     },
 }
 
-/// The messages of an algorithm.
+/// The most nodes that each user of a value waits for one by one; with more, they wait for a node that joins them.
+const MOST_AWAITED: usize = 16;
+
+/// How blocks are sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sending {
+    /// A block is one message, and an operation waits for the whole blocks of its operands, as the clock has it.
+    Whole,
+    /// The parts of a block that arrive with different messages are sent one by one.
+    ///
+    /// Simulators serve messages in the order in which they are ready, not in that of the schedule. Where a schedule
+    /// relies on its order, as on tori of unequal sides, parts that leave as soon as they are there keep the links busy.
+    Parts {
+        /// The least bytes of a part; blocks with smaller parts are sent whole. A link that carries this many in one
+        /// latency loses nothing by the parts.
+        least: u64,
+    },
+}
+
+impl Sending {
+    /// Parts that take the links of a machine at least as long as a hop's latency.
+    pub fn parts(topology: &Topology) -> Sending {
+        let of_links = topology.axes.iter().map(|links| {
+            let latency = topology.scale.whole_picoseconds(links.hop_latency);
+            latency.saturating_mul(u128::from(links.one_way.per_second())) / 1_000_000_000_000
+        });
+        Sending::Parts { least: u64::try_from(of_links.max().unwrap_or(0)).unwrap_or(u64::MAX) }
+    }
+}
+
+/// The messages of a schedule of one collective, in the order of the schedule.
 ///
-/// - `chunk`: size of a chunk in bytes.
-pub fn messages(algorithm: &Algorithm, chunk: u64) -> Messages {
-    let n = algorithm.ranks.len();
-    let mut sent = vec![vec![0u32; n]; n];
-    let mut received = vec![vec![0u32; n]; n];
-    let number = |counts: &mut Vec<Vec<u32>>, from: usize, to: usize| {
-        counts[from][to] += 1;
-        counts[from][to] - 1
+/// A message is one send and one receive, whatever its strides. Slices, assemblies and additions are nodes only if the
+/// profile says that they take time.
+///
+/// # Errors
+/// If the schedule is not a single collective, or has too many cells.
+pub fn messages(
+    schedule: Verified<'_>,
+    local_moves: LocalMoves,
+    sending: Sending,
+) -> Result<(Kind, Messages), Refused> {
+    let collective = Collective::of(&schedule)?;
+    let cells = in_cells(&schedule)?;
+    let mesh = &schedule.schedule().mesh;
+    let numbers = mesh.devices().map(|device| collective.rank(mesh, device)).collect();
+    let mut list = Listing {
+        schedule,
+        cells: &cells,
+        local_moves,
+        sending,
+        numbers,
+        ranks: vec![Vec::new(); mesh.device_count()],
+        blocks: Vec::new(),
+        sent: BTreeMap::new(),
     };
-    let mut all = Messages::default();
-    for (rank, actions) in algorithm.ranks.iter().enumerate() {
-        let mut list = List::default();
-        for action in &actions.actions {
-            let bytes = |span: Span| span.count.saturating_mul(chunk);
-            match *action {
-                Action::Send { to, from } => {
-                    let tag = number(&mut sent, rank, to as usize);
-                    list.push(What::Send { to, tag, bytes: bytes(from) }, &[from], None, None);
+    schedule.ids().for_each(|id| list.operation(id));
+    Ok((collective.kind, Messages { ranks: list.ranks }))
+}
+
+/// Nodes of a rank.
+type Nodes = Rc<[usize]>;
+
+/// A cell of a device's block: its element of the array of cells, and the nodes after which it is there.
+type Cell = (usize, Nodes);
+
+/// The nodes of all ranks under construction.
+struct Listing<'s> {
+    schedule: Verified<'s>,
+    cells: &'s Cells,
+    local_moves: LocalMoves,
+    sending: Sending,
+    /// Rank of each device.
+    numbers: Vec<usize>,
+    ranks: Vec<Vec<Node>>,
+    /// By operation and device: the cells of the block; `None` if it is never there.
+    blocks: Vec<Vec<Option<Rc<[Cell]>>>>,
+    /// Number of messages between two ranks so far.
+    sent: BTreeMap<(usize, usize), u32>,
+}
+
+impl Listing<'_> {
+    fn operation(&mut self, id: OpId) {
+        let schedule = self.schedule.schedule();
+        let (small, operands) = (self.cells.schedule.operation(id), schedule.operands(id));
+        let presence = Presence::of(self.schedule, id);
+        let has = |place: usize, device: DeviceId| {
+            let operand: OpId = operands[place];
+            self.blocks[operand.index()][device.index()].is_some()
+        };
+        let there: Vec<bool> = schedule.mesh.devices().map(|device| presence.at(device, has)).collect();
+        let mut blocks = vec![None; there.len()];
+        for device in schedule.mesh.devices().filter(|device| there[device.index()]) {
+            blocks[device.index()] = Some(match &small.kind {
+                OpKind::Input { sharding, .. } => {
+                    let none: Nodes = Rc::new([]);
+                    let extents = &self.cells.schedule.arrays[0].extents;
+                    let elements = elements(extents, sharding, &schedule.mesh, device).into_iter();
+                    elements.map(|element| (usize::try_from(element).unwrap_or(usize::MAX), none.clone())).collect()
                 }
-                Action::Receive { from, into } => {
-                    let tag = number(&mut received, from as usize, rank);
-                    list.push(What::Receive { from, tag, bytes: bytes(into) }, &[], Some(into), None);
+                OpKind::Shuffle { sources, .. } => {
+                    self.messages(operands[0], sources.of(&schedule.mesh, device).unwrap_or(device), device)
                 }
-                Action::ReceiveAdd { from, with, into } => {
-                    let tag = number(&mut received, from as usize, rank);
-                    let node = list.push(What::Receive { from, tag, bytes: bytes(into) }, &[], None, None);
-                    list.push(What::Compute { bytes: bytes(into) }, &[with], Some(into), Some(node));
-                }
-                Action::Copy { from, into } => {
-                    list.push(What::Compute { bytes: bytes(into) }, &[from], Some(into), None);
-                }
-                Action::Add { from, into } => {
-                    list.push(What::Compute { bytes: bytes(into) }, &[from, into], Some(into), None);
-                }
+                _ => self.local(id, &operands, device),
+            });
+        }
+        self.blocks.push(blocks);
+    }
+
+    /// Sends a block to another device, in one message for all cells that are there after the same nodes.
+    fn messages(&mut self, operand: OpId, source: DeviceId, device: DeviceId) -> Rc<[Cell]> {
+        let block = self.block(operand, source).unwrap_or_default();
+        if source == device {
+            return block;
+        }
+        let element = self.schedule.schedule().operation(operand).dtype.size();
+        let mut parts: Vec<(Nodes, u64)> = Vec::new();
+        let mut part_of: BTreeMap<Nodes, usize> = BTreeMap::new();
+        for (cell, after) in block.iter() {
+            let part = *part_of.entry(after.clone()).or_insert_with(|| {
+                parts.push((after.clone(), 0));
+                parts.len() - 1
+            });
+            parts[part].1 += self.cells.sizes[*cell] * element;
+        }
+        if let Sending::Parts { least } = self.sending
+            && parts.iter().any(|(_, bytes)| *bytes < least)
+        {
+            parts = vec![(merged(&block), parts.iter().map(|(_, bytes)| bytes).sum())];
+            part_of.values_mut().for_each(|part| *part = 0);
+        }
+        let [from, to] = [source, device].map(|device| self.numbers[device.index()]);
+        let number = |rank: usize| u32::try_from(rank).unwrap_or(u32::MAX);
+        let mut received: Vec<Nodes> = Vec::new();
+        for (after, bytes) in parts {
+            let next = self.sent.entry((from, to)).or_default();
+            let tag = *next;
+            *next += 1;
+            self.push(from, What::Send { to: number(to), tag, bytes }, &after);
+            received.push(Rc::new([self.push(to, What::Receive { from: number(from), tag, bytes }, &[])]));
+        }
+        block.iter().map(|(cell, after)| (*cell, received[part_of[after]].clone())).collect()
+    }
+
+    /// The block that a device computes of those of the operands that are there.
+    fn local(&mut self, id: OpId, operands: &[OpId], device: DeviceId) -> Rc<[Cell]> {
+        let schedule = self.schedule.schedule();
+        let blocks: Vec<Option<Rc<[Cell]>>> = operands.iter().map(|operand| self.block(*operand, device)).collect();
+        let mut cells = self.combined(id, &blocks, device);
+        let written = schedule.operation(id).bytes();
+        let present = operands.iter().zip(&blocks).filter(|(_, block)| block.is_some());
+        let read: u64 = present.map(|(operand, _)| schedule.operation(*operand).bytes()).sum();
+        let bytes = match (&schedule.operation(id).kind, self.local_moves) {
+            (_, LocalMoves::Free) => 0,
+            // A slice reads only the part of the operand that it keeps.
+            (OpKind::Slice { .. }, LocalMoves::Memory) => 2 * written,
+            (_, LocalMoves::Memory) => read + written,
+        };
+        let rank = self.numbers[device.index()];
+        if bytes > 0 {
+            let node: Nodes = Rc::new([self.push(rank, What::Compute { bytes }, &merged(&cells))]);
+            cells.iter_mut().for_each(|(_, after)| *after = node.clone());
+        } else if self.sending == Sending::Whole {
+            let all = merged(&cells);
+            cells.iter_mut().for_each(|(_, after)| *after = all.clone());
+        }
+        if schedule.operations.neighbors(id).count() > 1 {
+            let mut joined: BTreeMap<Nodes, Nodes> = BTreeMap::new();
+            for (_, after) in cells.iter_mut().filter(|(_, after)| after.len() > MOST_AWAITED) {
+                let join = || -> Nodes { Rc::new([self.push(rank, What::Compute { bytes: 0 }, after)]) };
+                *after = joined.entry(after.clone()).or_insert_with(join).clone();
             }
         }
-        all.ranks.push(list.nodes);
+        cells.into()
     }
-    all
+
+    /// The cells of a slice, an assembly or a sum.
+    fn combined(&self, id: OpId, blocks: &[Option<Rc<[Cell]>>], device: DeviceId) -> Vec<Cell> {
+        let (small, mesh) = (self.cells.schedule.operation(id), &self.cells.schedule.mesh);
+        let placed = |view: &[u64], region: &Region| places(mesh, device, view, region).unwrap_or_default();
+        match &small.kind {
+            OpKind::Slice { view, region } => {
+                let block = blocks[0].as_deref().unwrap_or_default();
+                placed(view, region).into_iter().map(|place| block[place].clone()).collect()
+            }
+            OpKind::Assemble { view, places } => {
+                let there = blocks.iter().zip(places).filter_map(|(block, region)| Some((block.as_ref()?, region)));
+                let cells = there.flat_map(|(block, region)| placed(view, region).into_iter().zip(block.iter()));
+                let by_place: BTreeMap<usize, &Cell> = cells.collect();
+                by_place.into_values().cloned().collect()
+            }
+            _ => {
+                let mut there = blocks.iter().flatten();
+                let first = there.next().map(|block| block.to_vec()).unwrap_or_default();
+                there.fold(first, |sums, block| {
+                    let both = sums.into_iter().zip(block.iter());
+                    both.map(|((cell, one), (_, other))| (cell, union(&one, other))).collect()
+                })
+            }
+        }
+    }
+
+    fn block(&self, id: OpId, device: DeviceId) -> Option<Rc<[Cell]>> {
+        self.blocks[id.index()][device.index()].clone()
+    }
+
+    fn push(&mut self, rank: usize, what: What, after: &[usize]) -> usize {
+        let nodes = &mut self.ranks[rank];
+        nodes.push(Node { what, after: after.to_vec() });
+        nodes.len() - 1
+    }
 }
 
-/// The nodes of a rank under construction.
-#[derive(Default)]
-struct List {
-    nodes: Vec<Node>,
-    history: History<usize>,
+/// The nodes after which all cells are there.
+fn merged(cells: &[Cell]) -> Nodes {
+    let all: BTreeSet<usize> = cells.iter().flat_map(|(_, after)| after.iter().copied()).collect();
+    all.into_iter().collect()
 }
 
-impl List {
-    fn push(&mut self, what: What, reads: &[Span], writes: Option<Span>, more: Option<usize>) -> usize {
-        let after: BTreeSet<usize> = self.history.before(reads, writes).chain(more).collect();
-        let node = self.nodes.len();
-        self.nodes.push(Node { what, after: after.into_iter().collect() });
-        self.history.push(node, reads, writes);
-        node
-    }
+fn union(one: &Nodes, other: &Nodes) -> Nodes {
+    let all: BTreeSet<usize> = one.iter().chain(other.iter()).copied().collect();
+    all.into_iter().collect()
 }
 
 /// Checks that all messages are matched, that there is no deadlock, and that each rank hears from all contributing

@@ -109,6 +109,7 @@ impl Tuner<'_> {
                 all.push(Candidate::once(self.in_turn(problem)?));
             }
             all.extend(self.over_axes(problem, Method::Multiport, &runs));
+            all.extend(self.slowest_first(problem, &runs)?);
             all.extend(self.scattered(problem, &runs));
             all.extend(self.exchanged_at_once(problem, &runs));
             if self.packing_pays(problem, &runs) {
@@ -307,6 +308,36 @@ impl Tuner<'_> {
         let all = Multiport { stages, axis_orders, chunks: 1 };
         let stage = move |chunks| Stage::Multiport { kind, all: Multiport { chunks, ..all.clone() }, to };
         Some(Candidate::new(stage, (1..=MOST_CHUNKS).collect(), LEAST_SAVING_AT_ONCE))
+    }
+
+    /// Axis after axis, over the slowest links while the blocks are smallest, whichever axis is minor.
+    fn slowest_first<'p>(&self, problem: &Problem, runs: &[(Axes, usize)]) -> Result<Option<Candidate<'p>>, Flaw> {
+        let (kind, mesh) = (problem.kind, &self.topology.mesh);
+        let gathers =
+            matches!(kind, CollectiveKind::AllGather | CollectiveKind::ReduceScatter | CollectiveKind::AllReduce);
+        let rate = |run: Axes| self.topology.links(run).one_way;
+        let same = runs.windows(2).all(|pair| rate(pair[0].0) == rate(pair[1].0));
+        if !gathers || same || !problem.divides(mesh) {
+            return Ok(None);
+        }
+        let mut extents = problem.extents.clone();
+        if kind != CollectiveKind::AllGather {
+            runs.iter().for_each(|(run, dim)| extents[*dim] /= run.group_size(mesh));
+        }
+        let mut order: Vec<usize> = (0..runs.len()).collect();
+        order.sort_by_key(|stage| rate(runs[*stage].0));
+        let mut stages: Vec<methods::Stage> =
+            runs.iter().map(|(run, dim)| self.stage(CollectiveKind::AllGather, *run, *dim)).collect();
+        for stage in &order {
+            let (run, dim) = runs[*stage];
+            let one = self.in_order(problem.along(CollectiveKind::AllGather, run, dim, &extents));
+            let best = self.best(&one)?;
+            let [Stage::AllGather { method, .. }] = best.stages[..] else { return Ok(None) };
+            stages[*stage].method = method;
+            extents[dim] *= run.group_size(mesh);
+        }
+        let all = Multiport { stages, axis_orders: vec![methods::AxisOrder { order, weight: 1 }], chunks: 1 };
+        Ok(Some(Candidate::once(vec![Stage::Multiport { kind, all, to: None }])))
     }
 
     /// One of several axes for the multiport method.

@@ -8,16 +8,17 @@ use crate::common::single::{axis, one_axis};
 use crate::common::tools::there;
 use shardc::collective::CollectiveKind;
 use shardc::dtype::DType;
-use shardc::export::messages::{self, What};
+use shardc::export::messages::{self, Messages, Sending, What};
 use shardc::export::msccl::{self, Dialect, Room};
-use shardc::export::ranks;
+use shardc::export::ranks::{self, Action, Algorithm, Buffer, Kind, Rank, Shape, Span};
 use shardc::export::{chakra, goal, mscclpp};
 use shardc::mesh::Wiring;
 use shardc::method::Method;
 use shardc::plan::StepOp;
 use shardc::recipe::Lowering;
-use shardc::schedule::{from_text, verify};
+use shardc::schedule::{Schedule, from_text, verify};
 use shardc::sim;
+use shardc::topology::LocalMoves;
 use std::process::Command;
 
 #[test]
@@ -162,14 +163,21 @@ fn hostile_files_are_refused_quickly() {
     }
 }
 
+/// The messages of a schedule whose local moves take time.
+fn sent(schedule: &Schedule) -> Messages {
+    let schedule = verify(schedule).expect("sound");
+    messages::messages(schedule, LocalMoves::Memory, Sending::Parts { least: 0 }).expect("a collective").1
+}
+
 /// For every method, messages are matched, there is no deadlock, and traces contain the same messages.
 #[test]
 fn messages_come_back_from_traces() {
     for n in 2..=16 {
         schedules(n, |name, _, _, schedule| {
-            let algorithm = ranks::algorithm(schedule).expect("a collective");
-            let sent = messages::messages(&algorithm, 4 * algorithm.chunk);
-            messages::check(&sent, Some(algorithm.kind)).unwrap_or_else(|flaw| panic!("{name}: {flaw}"));
+            let schedule = verify(schedule).expect("sound");
+            let (kind, sent) =
+                messages::messages(schedule, LocalMoves::Memory, Sending::Parts { least: 0 }).expect("a collective");
+            messages::check(&sent, Some(kind)).unwrap_or_else(|flaw| panic!("{name}: {flaw}"));
             let traces = chakra::write(&sent, |bytes| bytes);
             let back = chakra::read(&traces.files).unwrap_or_else(|error| panic!("{name}: {error}"));
             assert_eq!(back, sent, "{name}");
@@ -187,8 +195,7 @@ fn messages_come_back_from_traces() {
 fn wrong_messages_are_refused() {
     let mut random = fastrand::Rng::with_seed(3);
     schedules(4, |name, _, _, schedule| {
-        let algorithm = ranks::algorithm(schedule).expect("a collective");
-        let right = messages::messages(&algorithm, 4);
+        let right = sent(schedule);
         let is_message = |node: &messages::Node| !matches!(node.what, What::Compute { .. });
         for _ in 0..20 {
             let mut wrong = right.clone();
@@ -243,8 +250,7 @@ fn the_stock_compiler_reads_traces() {
     }
     let ring =
         one_axis(CollectiveKind::AllReduce, Method::ClockwiseRing, axis(Wiring::Ring, 3), [3, 1 << 20], DType::F32, 1);
-    let algorithm = ranks::algorithm(&ring).expect("a collective");
-    let sent = messages::messages(&algorithm, 4 * algorithm.chunk);
+    let sent = sent(&ring);
     let file = chakra::write(&sent, |bytes| bytes / 100).files.remove(0);
     let (mut rest, mut messages) = (file.as_slice(), Vec::new());
     while !rest.is_empty() {
@@ -342,7 +348,7 @@ fn damage_brings_no_panic() {
     let options = msccl::Options::default();
     let xml = msccl::write(&msccl::build(&algorithm, "it", &options).expect("a file"), &options).into_bytes();
     let json = mscclpp::write(&mscclpp::build(&algorithm, "it").expect("a file")).into_bytes();
-    let traces = chakra::write(&messages::messages(&algorithm, 4), |bytes| bytes).files;
+    let traces = chakra::write(&sent(&ring(3)), |bytes| bytes).files;
     for _ in 0..3000 {
         damaged(&xml, &mut random, crate::common::formats::read_text);
         damaged(&json, &mut random, crate::common::formats::read_text);
@@ -402,5 +408,55 @@ fn reports_are_what_their_schema_says() {
         }
         if to == "chakra" { std::fs::remove_dir_all(&*file) } else { std::fs::remove_file(&*file) }
             .expect("it goes away");
+    }
+}
+
+/// Offsets of MSCCL's steps are stored in 16 signed bits.
+#[test]
+fn offsets_fit_the_runtime() {
+    let span = |buffer| Span { buffer, start: 0, count: 40_000 };
+    let copied = Action::Copy { from: span(Buffer::Input), into: span(Buffer::Output) };
+    let sent = Action::Send { to: 1, from: span(Buffer::Input) };
+    let received = Action::Receive { from: 0, into: span(Buffer::Output) };
+    let rank = |actions: Vec<Action>| Rank { scratch: 0, actions };
+    let algorithm = Algorithm {
+        kind: Kind::Broadcast,
+        shape: Shape { ranks: 2, input: 40_000, output: 40_000 },
+        ranks: vec![rank(vec![sent, copied]), rank(vec![received])],
+        exact: true,
+        contiguous: true,
+    };
+    let unsaid = msccl::build(&algorithm, "it", &msccl::Options::default()).expect_err("offsets of 17 bits");
+    assert!(matches!(unsaid, msccl::Unsaid::Offset { rank: 0, offset: 32_768.. }), "{unsaid}");
+
+    let mesh = axis(Wiring::Ring, 4);
+    let schedule = one_axis(CollectiveKind::AllGather, Method::ClockwiseRing, mesh, [8, 4], DType::F32, 1);
+    let small = ranks::algorithm(&schedule).expect("an algorithm");
+    let mut program = msccl::build(&small, "it", &msccl::Options::default()).expect("a file");
+    let mut steps = program.gpus[1].blocks.iter_mut().flat_map(|block| &mut block.steps);
+    let step = steps.find(|step| step.op == msccl::Op::Copy).expect("its own shard");
+    step.target = msccl::Place { buffer: Buffer::Scratch, chunk: 32_768 };
+    program.gpus[1].chunks[2] = 40_000;
+    let flaw = msccl::prove(&program, None, Room::of(Dialect::Msccl)).expect_err("an offset of 17 bits");
+    assert!(flaw.to_string().contains("offset 32768 in the scratch"), "{flaw}");
+}
+
+/// Offsets of MSCCL++'s operations are bytes in 32 bits, and so are the sizes: larger messages are not accepted.
+#[test]
+fn byte_offsets_fit_the_executor() {
+    for n in [2, 5, 8] {
+        schedules(n, |name, _, _, schedule| {
+            let algorithm = ranks::algorithm(schedule).expect("an algorithm");
+            let plan = mscclpp::build(&algorithm, "it").expect("a plan");
+            let message = algorithm.shape.input.max(algorithm.shape.output);
+            let most = u128::from(plan.max_message_size.div_ceil(message));
+            let lists = plan.gpus.iter().flat_map(|gpu| &gpu.threadblocks).flat_map(|block| &block.ops);
+            let chunks = lists.flat_map(|operation| operation.src_buff.iter().chain(&operation.dst_buff));
+            for chunk in chunks {
+                let end = u128::from(chunk.index + chunk.size) * most;
+                assert!(end <= u128::from(u32::MAX), "{name}: {chunk:?}");
+            }
+            assert!(plan.max_message_size > 1 << 20, "{name}");
+        });
     }
 }

@@ -42,11 +42,11 @@ fn small_plan(source: &str, costs: CostModel) -> Plan {
         let size = if program.repeats.is_empty() || name != "LAYERS" { size } else { 2 };
         let tried = [sizes.clone(), vec![(name.to_owned(), size)]].concat();
         // Dims defined by others follow them.
-        if compiler::check_with(source, &tried, Spelling::Exact).is_ok() {
+        if compiler::check_with(source, &tried, Spelling::Exact, None).is_ok() {
             sizes = tried;
         }
     }
-    let program = compiler::check_with(source, &sizes, Spelling::Exact).ok().and_then(|(program, _)| program);
+    let program = compiler::check_with(source, &sizes, Spelling::Exact, None).ok().and_then(|(program, _)| program);
     let program = program.unwrap_or_else(|| panic!("not legal with {sizes:?}\n{source}"));
     let options = Options { costs, ..Options::default() };
     let topology = compiler::machine(&program, &options).expect("a machine");

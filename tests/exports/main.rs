@@ -7,6 +7,7 @@ mod escaping;
 mod export;
 mod jax;
 mod pictures;
+mod replay;
 mod report_html;
 mod schemas;
 mod show;

@@ -18,7 +18,7 @@ use shardc::plan::{Plan, StepId, StepOp, unroll};
 use shardc::program::Program;
 use shardc::recipe::Lowering;
 use shardc::report::{self, Findings};
-use shardc::schedule::{Schedule, from_json, from_text, to_json};
+use shardc::schedule::{Schedule, from_json, from_text, to_json, verify};
 use shardc::sim::clock::{self, ClockError, Order};
 use shardc::sim::values::{self, Run};
 use shardc::syntax;
@@ -67,7 +67,7 @@ fn told(found: &Diagnostics) -> String {
 }
 
 fn checked(stage: &str, case: &Case, source: &str) -> Checked<Program> {
-    let read = compiler::check_with(source, &case.modes.sizes(), case.modes.spelling());
+    let read = compiler::check_with(source, &case.modes.sizes(), case.modes.spelling(), None);
     let (program, found) = read.or_else(|error| failure(format!("{stage}: --set"), error.to_string()))?;
     match program {
         Some(program) => Ok(program),
@@ -305,9 +305,10 @@ fn of_runtimes(case: &Case, plan: &Plan, topology: &Topology, id: StepId, collec
             mscclpp::read(&text).or_else(|error| failure("mscclpp: cannot be read", format!("{error}\n{text}")))?;
         mscclpp::prove(&back, None).or_else(|flaw| failure("mscclpp: proof", format!("{flaw}\n{text}")))?;
     }
-    let size = schedule.arrays.first().map_or(1, |array| array.dtype.size());
-    let messages = messages::messages(&algorithm, algorithm.chunk.saturating_mul(size));
-    messages::check(&messages, Some(algorithm.kind)).or_else(|flaw| failure("messages", flaw.to_string()))?;
+    let verified = verify(&schedule).or_else(|flaw| failure("messages", flaw.to_string()))?;
+    let sent = messages::messages(verified, topology.hardware.local_moves, messages::Sending::parts(topology));
+    let (kind, messages) = sent.or_else(|refused| failure("messages", refused.to_string()))?;
+    messages::check(&messages, Some(kind)).or_else(|flaw| failure("messages", flaw.to_string()))?;
     let _ = goal::write(&messages, |bytes| bytes);
     let traces = chakra::write(&messages, |bytes| bytes);
     match chakra::read(&traces.files) {

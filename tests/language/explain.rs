@@ -79,7 +79,7 @@ fn codes(source: &str) -> BTreeSet<String> {
     }
     let options = Options { strict: source.contains("--strict"), ..Options::default() };
     let spelling = if source.contains("--lenient") { Spelling::Lenient } else { Spelling::Exact };
-    let (program, mut diagnostics) = compiler::check_with(source, &[], spelling).expect("no sizes to set");
+    let (program, mut diagnostics) = compiler::check_with(source, &[], spelling, None).expect("no sizes to set");
     match program.map(|program| compiler::compile(&program, &options)) {
         None => {}
         Some(Err(found)) => diagnostics.extend(found),

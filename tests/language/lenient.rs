@@ -8,7 +8,7 @@ use shardc::syntax;
 const GROUND: &str = "mesh {X: 2, Y: 2} on tpu_v5e\ndims {I: 8, J: 16, K: 4, B: 4, D: 8, E: 8, F: 4}\n";
 
 fn read(source: &str, spelling: Spelling) -> (Option<Program>, Diagnostics) {
-    compiler::check_with(source, &[], spelling).expect("no sizes to set")
+    compiler::check_with(source, &[], spelling, None).expect("no sizes to set")
 }
 
 /// Lenient statements, and their strict equivalents.

@@ -5,8 +5,8 @@
 //! other waits of its block.
 
 use super::{
-    Block, Dialect, Gpu, MOST_AWAITED, MOST_BLOCKS, MOST_CHANNELS, MOST_COUNT, MOST_ON_CHANNEL, MOST_STEPS, Op,
-    Options, Place, Program, Step,
+    Block, Dialect, Gpu, MOST_AWAITED, MOST_BLOCKS, MOST_CHANNELS, MOST_COUNT, MOST_OFFSET, MOST_ON_CHANNEL,
+    MOST_STEPS, Op, Options, Place, Program, Step,
 };
 use crate::export::ranks::order::History;
 use crate::export::ranks::{Action, Algorithm, Kind, Rank, Span};
@@ -39,6 +39,15 @@ pub enum Unsaid {
     #[error("the collective needs {0} channels; the limit of MSCCL is {MOST_CHANNELS}")]
     #[diagnostic(help("use a method with fewer messages, such as a ring"))]
     Channels(usize),
+    /// More chunks than a runtime can address.
+    #[error("a step of rank {rank} has offset {offset}; the limit of MSCCL is {MOST_OFFSET}")]
+    #[diagnostic(help("use a method with fewer chunks"))]
+    Offset {
+        /// The rank.
+        rank: usize,
+        /// The offset, in chunks.
+        offset: u64,
+    },
     /// A thread block exceeds the runtime's step limit.
     #[error("a thread block of rank {rank} has {steps} steps; the limit of the runtime is {most}")]
     #[diagnostic(help("use a method with fewer messages or fewer chunks"))]
@@ -93,6 +102,10 @@ fn attempt(
         let longest = gpu.blocks.iter().map(|block| block.steps.len()).max();
         if let Some(steps) = longest.filter(|steps| *steps > room) {
             return Err(Unsaid::Steps { rank: number, steps, most: room });
+        }
+        let places = gpu.blocks.iter().flat_map(|block| &block.steps).flat_map(|step| [step.source, step.target]);
+        if let Some(offset) = places.map(|place| place.chunk).max().filter(|offset| *offset > MOST_OFFSET) {
+            return Err(Unsaid::Offset { rank: number, offset });
         }
         let gpu = awaited_first(gpu).map_err(|blocks| Unsaid::Awaited { rank: number, blocks })?;
         let last = gpu.blocks.iter().map(|block| block.channel + 1).max().unwrap_or(1);

@@ -25,6 +25,8 @@ use crate::export::ranks::{Buffer, Kind};
 pub const MOST_STEPS: usize = 256;
 /// Only thread blocks with smaller numbers can be waited for: `depid` is stored in a signed byte.
 pub const MOST_AWAITED: usize = 128;
+/// Maximum offset of a step in a buffer, in chunks: `srcoff` and `dstoff` are stored in 16 signed bits.
+pub const MOST_OFFSET: u64 = (1 << 15) - 1;
 /// Slots of a connection: NCCL's `NCCL_STEPS`.
 pub const SLOTS: u32 = 8;
 /// Maximum thread blocks per rank.
@@ -78,6 +80,8 @@ impl Protocol {
     /// All protocols.
     pub const ALL: [Protocol; 3] = [Protocol::Simple, Protocol::Ll, Protocol::Ll128];
 
+    /// Maximum offset of a step in a buffer, in chunks: `srcoff` and `dstoff` are stored in 16 signed bits.
+    pub const MOST_OFFSET: u64 = (1 << 15) - 1;
     /// Slots of a connection that a chunk takes: `MSCCL_CHUNKSTEPS` for the simple protocol, otherwise one.
     pub fn slots(self) -> u32 {
         match self {

@@ -28,7 +28,7 @@
 //! the next launch can only fill the slots behind the messages of this one. As no messages are left over, running the
 //! launches one after the other is one of the possible runs, and all others have the same result.
 
-use super::{Dialect, Gpu, MOST_AWAITED, MOST_CHUNKS, Op, Place, Program, SLOTS, Step};
+use super::{Dialect, Gpu, MOST_AWAITED, MOST_CHUNKS, MOST_OFFSET, Op, Place, Program, SLOTS, Step};
 use crate::export::ranks::machine::{Content, Lists, Machine, Move, Slot, Turn, in_turns};
 use crate::export::ranks::order::{Accesses, Clock, merge};
 use crate::export::ranks::{Access, At, Flaw, Format, Kind, Proven, Wait};
@@ -119,6 +119,9 @@ fn exists(gpu: &Gpu, step: &Step) -> Result<(), String> {
     let places = [(step.source, step.op.reads_source()), (step.target, step.op.writes_target())];
     for Place { buffer, chunk } in places.into_iter().filter_map(|(place, is_used)| is_used.then_some(place)) {
         let size = gpu.size(buffer);
+        if chunk > MOST_OFFSET {
+            return Err(format!("offset {chunk} in {}; runtimes store offsets up to {MOST_OFFSET}", buffer.name()));
+        }
         if chunk.checked_add(step.count).is_none_or(|end| end > size) {
             return Err(format!("{} chunks from {chunk} exceed {} of size {size}", step.count, buffer.name()));
         }

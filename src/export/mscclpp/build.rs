@@ -107,8 +107,14 @@ pub fn build(algorithm: &Algorithm, name: &str) -> Result<Plan, Unsaid> {
         use_double_scratch_buffer: false,
         buffer_alignment: 16,
         min_message_size: 0,
-        max_message_size: u64::MAX,
+        max_message_size: most_bytes(algorithm, scratch.iter().copied().max().unwrap_or(0)),
     })
+}
+
+/// The largest message for which every offset in bytes fits into the 32 bits that the executor has for it.
+fn most_bytes(algorithm: &Algorithm, scratch: u64) -> u64 {
+    let message = algorithm.shape.input.max(algorithm.shape.output);
+    u64::from(u32::MAX) / message.max(scratch) * message
 }
 
 /// An operation, and the rank that it communicates with.

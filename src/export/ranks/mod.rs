@@ -1,12 +1,14 @@
 //! One collective as programs of ranks over buffers of chunks: the common basis of all runtime formats.
 
+pub(in crate::export) mod cells;
+mod chunks;
+pub(in crate::export) mod collective;
 mod flaw;
 pub(in crate::export) mod machine;
 pub(in crate::export) mod order;
-mod place;
+pub(in crate::export) mod place;
 mod refused;
 mod replay;
-mod units;
 
 pub use flaw::{Access, At, Flaw, Format, Wait};
 pub use machine::Proven;
@@ -224,7 +226,7 @@ impl Action {
 pub struct Rank {
     /// Number of scratch chunks.
     pub scratch: u64,
-    /// Actions, in an order in which all ranks together can execute them one by one.
+    /// Actions, in the order of the schedule. All ranks together can execute them if messages are buffered.
     pub actions: Vec<Action>,
 }
 
@@ -237,8 +239,8 @@ pub struct Algorithm {
     pub shape: Shape,
     /// One program per rank.
     pub ranks: Vec<Rank>,
-    /// Elements per chunk in the original schedule.
-    pub chunk: u64,
+    /// Whether the chunks of each block have exactly its size; otherwise they are within 1 % of it.
+    pub exact: bool,
     /// Whether the chunks of input and output have the memory order of the arrays' blocks (row-major). If an array is
     /// cut along a dim other than its first, they must be packed.
     pub contiguous: bool,

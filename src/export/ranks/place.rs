@@ -3,125 +3,54 @@
 //!
 //! A position is written once, so nothing waits for it to become free. Values that are complete on arrival and belong
 //! to the output go there directly; all others go to scratch. Slices and assemblies only select and combine lists of
-//! positions. A message whose only use is an addition is received by that addition.
+//! positions. A message whose only use is an addition is received by that addition, but sent in the order of the
+//! schedule. Messages between two ranks are received in the order in which they are sent.
 
+use super::cells::{Cells, in_cells};
+use super::chunks::in_chunks;
+use super::collective::Collective;
 use super::refused::{MOST_CHUNKS, Refused};
-use super::units::in_units;
-use super::{Action, Algorithm, Buffer, Kind, Rank, Shape, Span};
+use super::{Action, Algorithm, Buffer, Rank, Shape, Span};
 use crate::layout::Sharding;
-use crate::mesh::{Axes, AxisSet, DeviceId, Mesh};
+use crate::mesh::{DeviceId, Mesh};
 use crate::operator::Operator;
 use crate::schedule::{Cut, OpId, OpKind, Region, Schedule};
 use petgraph::Direction;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 /// The actions of the ranks, chunk by chunk.
 ///
 /// # Errors
 /// If the schedule is not a single collective, or one that the formats do not support.
 pub fn algorithm(schedule: &Schedule) -> Result<Algorithm, Refused> {
-    let (small, units) = in_units(schedule)?;
-    let inputs: Vec<&Sharding> = small
-        .ids()
-        .filter_map(|id| match &small.operation(id).kind {
-            OpKind::Input { sharding, .. } => Some(sharding),
-            _ => None,
-        })
-        .collect();
-    let ([from], [output]) = (inputs.as_slice(), small.outputs.as_slice()) else {
-        return Err(Refused::NotOneValue { inputs: inputs.len(), outputs: small.outputs.len() });
-    };
-    let collective = Collective::of(&small, from, &output.sharding)?;
-    let value = output.value;
-    let mut placing = Placing::new(&small, from, collective)?;
+    let collective = Collective::of(schedule)?;
+    let Cells { schedule: small, sizes } = in_cells(schedule)?;
+    let (chunks, exact) = in_chunks(&sizes);
+    let mut placing = Placing::new(&small, collective, chunks)?;
     for id in small.ids() {
         placing.operation(id)?;
     }
-    placing.finish(value);
-    let Placing { collective, ranks, shape, .. } = placing;
-    let extents = &small.arrays[0].extents;
-    let contiguous = collective.contiguous(extents);
-    Ok(Algorithm { kind: collective.kind, shape, ranks, chunk: units.iter().product(), contiguous })
+    placing.finish(small.outputs[0].value);
+    let Placing { collective, scratch, actions, shape, .. } = placing;
+    let in_order = |mut actions: Vec<(usize, Action)>| {
+        actions.sort_by_key(|(turn, _)| *turn);
+        actions.into_iter().map(|(_, action)| action).collect()
+    };
+    let ranks = scratch.into_iter().zip(actions);
+    let ranks = ranks.map(|(scratch, actions)| Rank { scratch, actions: in_order(actions) }).collect();
+    let contiguous = collective.contiguous(&small.arrays[0].extents);
+    Ok(Algorithm { kind: collective.kind, shape, ranks, exact, contiguous })
 }
 
-/// The collective, and the order of its ranks.
-struct Collective {
-    kind: Kind,
-    /// Axes in the order in which they number the ranks.
-    order: Axes,
-    /// The dims of input and output along which the buffers are ordered by rank.
-    parted: [Option<usize>; 2],
-    from: Sharding,
-    to: Sharding,
-}
-
-impl Collective {
-    fn of(schedule: &Schedule, from: &Sharding, to: &Sharding) -> Result<Collective, Refused> {
-        let mesh = &schedule.mesh;
-        let all: AxisSet = mesh.axis_ids().filter(|axis| mesh.size(*axis) > 1).collect();
-        let long = |axes: Axes| -> Axes { axes.iter().filter(|axis| all.contains(*axis)).collect() };
-        // The dim that all axes cut, if any.
-        let whole = |sharding: &Sharding| {
-            let dims = sharding.dims.iter().map(|axes| long(*axes));
-            dims.enumerate().find(|(_, axes)| axes.set() == all && !all.is_empty())
-        };
-        let closed = |sharding: &Sharding| sharding.open.intersection(all).is_empty();
-        let uncut = |sharding: &Sharding| sharding.dim_axes().intersection(all).is_empty();
-        let is_open = |operator: Operator| from.open.intersection(all) == all && from.operator == operator;
-        let (kind, order, parted) = match (whole(from), whole(to)) {
-            (Some((dim, axes)), None) if closed(from) && closed(to) && uncut(to) => {
-                (Kind::AllGather, axes, [None, Some(dim)])
-            }
-            (Some((dim, axes)), Some((target, after)))
-                if closed(from) && closed(to) && axes == after && dim != target =>
-            {
-                (Kind::AllToAll, axes, [Some(target), Some(dim)])
-            }
-            (None, Some((dim, axes))) if is_open(Operator::Sum) && closed(to) => {
-                (Kind::ReduceScatter, axes, [Some(dim), None])
-            }
-            (None, None) if is_open(Operator::Sum) && closed(to) && uncut(to) => {
-                (Kind::AllReduce, all.in_order(), [None, None])
-            }
-            (None, None) if is_open(Operator::Root) && closed(to) && uncut(to) => {
-                (Kind::Broadcast, all.in_order(), [None, None])
-            }
-            _ if !closed(from) && !matches!(from.operator, Operator::Sum | Operator::Root) => {
-                return Err(Refused::Operator(from.operator));
-            }
-            _ => {
-                let show = |sharding: &Sharding| {
-                    let array = &schedule.arrays[0];
-                    let dims = array.dims.iter().zip(&sharding.dims);
-                    let dims: Vec<String> =
-                        dims.map(|(name, axes)| format!("{name}{}", axes.subscript(mesh))).collect();
-                    let open = if sharding.open.is_empty() {
-                        String::new()
-                    } else {
-                        format!("{{{}_{}}}", sharding.operator.word(), sharding.open.names(mesh))
-                    };
-                    format!("[{}]{open}", dims.join(", "))
-                };
-                return Err(Refused::Layouts { from: show(from), to: show(to) });
-            }
-        };
-        Ok(Collective { kind, order, parted, from: from.clone(), to: to.clone() })
-    }
-
-    /// Whether the buffers are in memory order: no dim before the cut one is longer than a chunk.
-    fn contiguous(&self, extents: &[u64]) -> bool {
-        let first = |dim: &Option<usize>| dim.is_none_or(|dim| extents[..dim].iter().all(|extent| *extent == 1));
-        self.parted.iter().all(first)
-    }
-}
-
-/// A chunk of a value of a device.
+/// A cell of a value of a device.
 #[derive(Clone, Copy, Debug)]
-struct Chunk {
+struct Cell {
     /// Its buffer.
     buffer: Buffer,
+    /// Its first chunk, and the number of its chunks.
     start: u64,
-    /// The array element (in units of chunks).
+    count: u64,
+    /// The element of the array of cells.
     element: u64,
     /// Number of pieces of a sum that it contains; all pieces if it is not part of a sum.
     pieces: u64,
@@ -132,47 +61,64 @@ struct Chunk {
 enum Value {
     Absent,
     /// Held, in row-major order.
-    Held(Vec<Chunk>),
-    /// In flight: the chunks of the sending device.
-    Arriving(DeviceId, Vec<Chunk>),
+    Held(Vec<Cell>),
+    /// In flight: the cells of the sending device.
+    Arriving(DeviceId, Vec<Cell>),
 }
 
 struct Placing<'s> {
     schedule: &'s Schedule,
     collective: Collective,
+    /// Chunks of each cell of the array.
+    chunks: Vec<u64>,
     shape: Shape,
-    /// Values by operation, then by device.
+    /// Values by operation, then by device; empty after their last use.
     values: Vec<Vec<Value>>,
-    /// State of each rank.
-    ranks: Vec<Rank>,
-    /// The output chunks that have been written, by rank.
-    written: Vec<Vec<bool>>,
+    /// Outstanding uses of each operation.
+    uses: Vec<usize>,
+    /// By rank: the chunks of scratch so far.
+    scratch: Vec<u64>,
+    /// By rank: the actions, with the operation that they belong to. A message is sent with its shuffle.
+    actions: Vec<Vec<(usize, Action)>>,
+    /// By source and destination: the shuffles whose messages are in flight.
+    in_flight: BTreeMap<(DeviceId, DeviceId), VecDeque<OpId>>,
+    /// By rank: the elements of the output that have not been written, and their first chunks.
+    unwritten: Vec<BTreeMap<u64, u64>>,
     /// Remainder of [`MOST_CHUNKS`].
     left: u64,
 }
 
 impl<'s> Placing<'s> {
-    fn new(schedule: &'s Schedule, from: &Sharding, collective: Collective) -> Result<Placing<'s>, Refused> {
-        let mesh = &schedule.mesh;
-        let extents = &schedule.arrays[0].extents;
-        let local = |sharding: &Sharding| -> u64 {
-            extents.iter().zip(&sharding.dims).map(|(extent, axes)| extent / axes.group_size(mesh)).product()
-        };
-        let n = mesh.device_count();
-        let shape = Shape { ranks: n as u64, input: local(from), output: local(&collective.to) };
-        if shape.output.max(shape.input).saturating_mul(shape.ranks) > MOST_CHUNKS {
+    fn new(schedule: &'s Schedule, collective: Collective, chunks: Vec<u64>) -> Result<Placing<'s>, Refused> {
+        let n = schedule.mesh.device_count();
+        let [inputs, outputs] = [&collective.from, &collective.to].map(|sharding| {
+            let held = elements(&schedule.arrays[0].extents, sharding, &schedule.mesh, DeviceId(0)).into_iter();
+            held.map(|element| count(&chunks, element)).sum::<u64>()
+        });
+        let shape = Shape { ranks: n as u64, input: inputs, output: outputs };
+        if outputs.max(inputs).saturating_mul(shape.ranks) > MOST_CHUNKS {
             return Err(Refused::TooLarge);
         }
-        let outputs = usize::try_from(shape.output).unwrap_or(usize::MAX);
-        Ok(Placing {
+        let is_output = |id: OpId| schedule.outputs.iter().any(|output| output.value == id);
+        let uses = |id| schedule.operations.neighbors(id).count() + usize::from(is_output(id));
+        let mut placing = Placing {
             schedule,
-            collective,
+            chunks,
             shape,
             values: Vec::new(),
-            ranks: vec![Rank::default(); n],
-            written: vec![vec![false; outputs]; n],
+            uses: schedule.ids().map(uses).collect(),
+            scratch: vec![0; n],
+            actions: vec![Vec::new(); n],
+            in_flight: BTreeMap::new(),
+            unwritten: vec![BTreeMap::new(); n],
             left: MOST_CHUNKS,
-        })
+            collective,
+        };
+        for device in schedule.mesh.devices() {
+            let rank = placing.rank(device);
+            placing.unwritten[rank] = placing.positions(&placing.collective.to, placing.collective.parted[1], device);
+        }
+        Ok(placing)
     }
 
     fn mesh(&self) -> &'s Mesh {
@@ -180,7 +126,12 @@ impl<'s> Placing<'s> {
     }
 
     fn rank(&self, device: DeviceId) -> usize {
-        usize::try_from(self.mesh().rank(device, self.collective.order.iter())).unwrap_or(usize::MAX)
+        self.collective.rank(self.mesh(), device)
+    }
+
+    /// The current operation.
+    fn turn(&self) -> usize {
+        self.values.len()
     }
 
     fn operation(&mut self, id: OpId) -> Result<(), Refused> {
@@ -196,8 +147,8 @@ impl<'s> Placing<'s> {
                     let value = self.held(operands[0], device);
                     let places = places(self.mesh(), device, view, region);
                     match (value, places) {
-                        (Some(chunks), Some(places)) if chunks.len() as u64 == extents.iter().product::<u64>() => {
-                            Value::Held(places.into_iter().filter_map(|place| chunks.get(place).copied()).collect())
+                        (Some(cells), Some(places)) if cells.len() as u64 == extents.iter().product::<u64>() => {
+                            Value::Held(places.into_iter().filter_map(|place| cells.get(place).copied()).collect())
                         }
                         _ => Value::Absent,
                     }
@@ -206,9 +157,12 @@ impl<'s> Placing<'s> {
                     None => Value::Absent,
                     Some(source) => match self.held(operands[0], source) {
                         None => Value::Absent,
-                        Some(chunks) if source == device => Value::Held(chunks),
-                        Some(chunks) if self.is_added_only(id) => Value::Arriving(source, chunks),
-                        Some(chunks) => Value::Held(self.receive(device, source, &chunks)),
+                        Some(cells) if source == device => Value::Held(cells),
+                        Some(cells) if self.is_added_only(id) => {
+                            self.in_flight.entry((source, device)).or_default().push_back(id);
+                            Value::Arriving(source, cells)
+                        }
+                        Some(cells) => Value::Held(self.receive(id, device, source, &cells)),
                     },
                 },
                 OpKind::Add { operator } => {
@@ -219,36 +173,42 @@ impl<'s> Placing<'s> {
                 }
                 OpKind::Assemble { view, places: regions } => {
                     let size = usize::try_from(operation.elements()).unwrap_or(usize::MAX);
-                    let mut all: Vec<Option<Chunk>> = vec![None; size];
+                    let mut all: Vec<Option<Cell>> = vec![None; size];
                     for (operand, region) in operands.iter().zip(regions) {
-                        let Some(chunks) = self.held(*operand, device) else { continue };
+                        let Some(cells) = self.held(*operand, device) else { continue };
                         let Some(places) = places(self.mesh(), device, view, region) else { continue };
-                        for (place, chunk) in places.into_iter().zip(chunks) {
-                            all[place] = Some(chunk);
+                        for (place, cell) in places.into_iter().zip(cells) {
+                            all[place] = Some(cell);
                         }
                     }
-                    all.into_iter().collect::<Option<Vec<Chunk>>>().map_or(Value::Absent, Value::Held)
+                    all.into_iter().collect::<Option<Vec<Cell>>>().map_or(Value::Absent, Value::Held)
                 }
                 kind => return Err(Refused::Operation { id, what: kind.properties().noun }),
             };
-            if let Value::Held(chunks) | Value::Arriving(_, chunks) = &value {
-                self.left = self.left.checked_sub(chunks.len() as u64).ok_or(Refused::TooLarge)?;
+            if let Value::Held(cells) | Value::Arriving(_, cells) = &value {
+                self.left = self.left.checked_sub(cells.len() as u64).ok_or(Refused::TooLarge)?;
             }
             values.push(value);
         }
         self.values.push(values);
+        for operand in operands {
+            self.uses[operand.index()] -= 1;
+            if self.uses[operand.index()] == 0 {
+                self.values[operand.index()] = Vec::new();
+            }
+        }
         Ok(())
     }
 
-    /// The chunks of a value; receives it if it is in flight.
-    fn held(&mut self, id: OpId, device: DeviceId) -> Option<Vec<Chunk>> {
+    /// The cells of a value; receives it if it is in flight.
+    fn held(&mut self, id: OpId, device: DeviceId) -> Option<Vec<Cell>> {
         match self.values[id.index()][device.index()].clone() {
             Value::Absent => None,
-            Value::Held(chunks) => Some(chunks),
-            Value::Arriving(source, chunks) => {
-                let chunks = self.receive(device, source, &chunks);
-                self.values[id.index()][device.index()] = Value::Held(chunks.clone());
-                Some(chunks)
+            Value::Held(cells) => Some(cells),
+            Value::Arriving(source, cells) => {
+                let cells = self.receive(id, device, source, &cells);
+                self.values[id.index()][device.index()] = Value::Held(cells.clone());
+                Some(cells)
             }
         }
     }
@@ -263,178 +223,195 @@ impl<'s> Placing<'s> {
     }
 
     fn input(&self, device: DeviceId) -> Value {
-        let (array, mesh) = (&self.schedule.arrays[0], self.mesh());
         let from = &self.collective.from;
-        if !from.is_on(device, mesh) {
+        if !from.is_on(device, self.mesh()) {
             return Value::Absent;
         }
         let pieces = if from.open.is_empty() || from.operator == Operator::Root { self.shape.ranks } else { 1 };
-        let chunk = |element: u64| {
-            let start = self.place(element, from, self.collective.parted[0], device);
-            start.map(|start| Chunk { buffer: Buffer::Input, start, element, pieces })
+        let starts = self.positions(from, self.collective.parted[0], device).into_iter();
+        let cell = |(element, start)| Cell {
+            buffer: Buffer::Input,
+            start,
+            count: count(&self.chunks, element),
+            element,
+            pieces,
         };
-        Value::Held(elements(&array.extents, from, mesh, device).into_iter().filter_map(chunk).collect())
+        Value::Held(starts.map(cell).collect())
     }
 
-    /// Position of an element in a buffer of the device: parts in rank order, each in row-major order.
-    fn place(&self, element: u64, sharding: &Sharding, parted: Option<usize>, device: DeviceId) -> Option<u64> {
-        let mesh = self.mesh();
-        let extents = &self.schedule.arrays[0].extents;
-        let (mut rest, mut at) = (element, Vec::with_capacity(extents.len()));
-        for extent in extents.iter().rev() {
-            at.push(rest % extent);
-            rest /= extent;
+    /// The first chunks of the elements in a buffer of the device: parts in rank order, each in row-major order.
+    fn positions(&self, sharding: &Sharding, parted: Option<usize>, device: DeviceId) -> BTreeMap<u64, u64> {
+        let (mesh, extents) = (self.mesh(), &self.schedule.arrays[0].extents);
+        let mut held = elements(extents, sharding, mesh, device);
+        if let Some(dim) = parted {
+            let range = sharding.local_range(dim, extents[dim], mesh, device);
+            let (stride, length): (u64, u64) = (extents[dim + 1..].iter().product(), range.end - range.start);
+            held.sort_by_key(|element| (element / stride % extents[dim] - range.start) / (length / self.shape.ranks));
         }
-        at.reverse();
-        let (mut index, mut part) = (0, 0);
-        let mut size = 1;
-        for (dim, extent) in extents.iter().enumerate() {
-            let range = sharding.local_range(dim, *extent, mesh, device);
-            if !range.contains(&at[dim]) {
-                return None;
-            }
-            let (mut place, mut length) = (at[dim] - range.start, range.end - range.start);
-            if parted == Some(dim) {
-                length /= self.shape.ranks;
-                (part, place) = (place / length, place % length);
-            }
-            index = index * length + place;
-            size *= length;
-        }
-        Some(part * size + index)
+        let mut next = 0;
+        let start = |element: u64| {
+            let start = next;
+            next += count(&self.chunks, element);
+            (element, start)
+        };
+        held.into_iter().map(start).collect()
     }
 
-    /// Destination of a chunk on a device: the output, if the chunk is complete, belongs there and is not there yet.
-    fn target(&mut self, device: DeviceId, element: u64, pieces: u64) -> Chunk {
-        let to = self.collective.to.clone();
-        let rank = self.rank(device);
-        let place = self.place(element, &to, self.collective.parted[1], device);
-        let place = place.filter(|_| pieces == self.shape.ranks);
-        let slot = place.and_then(|place| self.written[rank].get_mut(usize::try_from(place).ok()?));
-        match (place, slot) {
-            (Some(start), Some(written)) if !*written => {
-                *written = true;
-                Chunk { buffer: Buffer::Output, start, element, pieces }
+    /// Destination of a cell on a device: the output, if the cell is complete, belongs there and is not there yet.
+    fn target(&mut self, device: DeviceId, element: u64, pieces: u64) -> Cell {
+        let (rank, count) = (self.rank(device), count(&self.chunks, element));
+        let is_complete = pieces == self.shape.ranks;
+        let output = if is_complete { self.unwritten[rank].remove(&element) } else { None };
+        let (buffer, start) = match output {
+            Some(start) => (Buffer::Output, start),
+            None => {
+                self.scratch[rank] += count;
+                (Buffer::Scratch, self.scratch[rank] - count)
             }
-            _ => {
-                let start = self.ranks[rank].scratch;
-                self.ranks[rank].scratch += 1;
-                Chunk { buffer: Buffer::Scratch, start, element, pieces }
-            }
-        }
+        };
+        Cell { buffer, start, count, element, pieces }
     }
 
-    fn receive(&mut self, device: DeviceId, source: DeviceId, chunks: &[Chunk]) -> Vec<Chunk> {
-        let into: Vec<Chunk> = chunks.iter().map(|chunk| self.target(device, chunk.element, chunk.pieces)).collect();
-        for [from, into] in runs([chunks, &into]) {
-            self.message(source, device, from, |from| Action::Receive { from, into });
+    /// Receives the message of a shuffle.
+    fn receive(&mut self, id: OpId, device: DeviceId, source: DeviceId, cells: &[Cell]) -> Vec<Cell> {
+        self.receive_earlier(id, device, source);
+        let into: Vec<Cell> = cells.iter().map(|cell| self.target(device, cell.element, cell.pieces)).collect();
+        for [from, into] in runs([cells, &into]) {
+            self.message(id, [source, device], from, |from| Action::Receive { from, into });
         }
         into
     }
 
-    fn message(&mut self, source: DeviceId, device: DeviceId, from: Span, receive: impl FnOnce(u32) -> Action) {
-        let (sender, receiver) = (self.rank(source), self.rank(device));
+    /// Receives all messages between two devices that were sent before this one.
+    fn receive_earlier(&mut self, id: OpId, device: DeviceId, source: DeviceId) {
+        while let Some(earlier) = self.in_flight.get_mut(&(source, device)).and_then(VecDeque::pop_front) {
+            if earlier == id {
+                break;
+            }
+            // Its order is right already, so it is received without looking for earlier ones.
+            if let Value::Arriving(_, cells) = self.values[earlier.index()][device.index()].clone() {
+                let into: Vec<Cell> = cells.iter().map(|cell| self.target(device, cell.element, cell.pieces)).collect();
+                for [from, into] in runs([&cells, &into]) {
+                    self.message(earlier, [source, device], from, |from| Action::Receive { from, into });
+                }
+                self.values[earlier.index()][device.index()] = Value::Held(into);
+            }
+        }
+    }
+
+    fn message(&mut self, id: OpId, [source, device]: [DeviceId; 2], from: Span, receive: impl FnOnce(u32) -> Action) {
+        let (sender, receiver, turn) = (self.rank(source), self.rank(device), self.turn());
         let number = |rank: usize| u32::try_from(rank).unwrap_or(u32::MAX);
-        self.ranks[sender].actions.push(Action::Send { to: number(receiver), from });
-        self.ranks[receiver].actions.push(receive(number(sender)));
+        self.actions[sender].push((id.index(), Action::Send { to: number(receiver), from }));
+        self.actions[receiver].push((turn, receive(number(sender))));
+    }
+
+    /// Adds actions on a device's own buffers.
+    fn local(&mut self, device: DeviceId, actions: impl Iterator<Item = Action>) {
+        let (rank, turn) = (self.rank(device), self.turn());
+        self.actions[rank].extend(actions.map(|action| (turn, action)));
     }
 
     /// The sum of a device's blocks of some values.
     fn sum(&mut self, operands: &[OpId], device: DeviceId) -> Value {
-        let (mut held, mut arriving) = (Vec::new(), Vec::new());
-        for operand in operands {
-            match self.values[operand.index()][device.index()].clone() {
-                Value::Absent => {}
-                Value::Held(chunks) => held.push(chunks),
-                Value::Arriving(source, chunks) => arriving.push((source, chunks)),
-            }
+        let value = |placing: &Self, id: OpId| placing.values[id.index()][device.index()].clone();
+        let is_absent = |id: &OpId| matches!(self.values[id.index()][device.index()], Value::Absent);
+        let present: Vec<OpId> = operands.iter().copied().filter(|id| !is_absent(id)).collect();
+        if let [only] = present.as_slice() {
+            return self.held(*only, device).map_or(Value::Absent, Value::Held);
         }
-        match (held.len(), arriving.len()) {
-            (0, 0) => return Value::Absent,
-            (1, 0) => return held.pop().map_or(Value::Absent, Value::Held),
-            (0, 1) => {
-                let (source, chunks) = arriving.remove(0);
-                return Value::Held(self.receive(device, source, &chunks));
-            }
-            _ => {}
-        }
-        let pieces = |at: usize| {
-            let all = held.iter().chain(arriving.iter().map(|(_, chunks)| chunks));
-            all.map(|chunks| chunks[at].pieces).sum::<u64>()
+        let Some(first) = present.first() else { return Value::Absent };
+        let cells = |placing: &Self, id: OpId| match value(placing, id) {
+            Value::Absent => Vec::new(),
+            Value::Held(cells) | Value::Arriving(_, cells) => cells,
         };
-        let first = held.first().or(arriving.first().map(|(_, chunks)| chunks)).cloned().unwrap_or_default();
-        let sums: Vec<(u64, u64)> = first.iter().enumerate().map(|(at, chunk)| (chunk.element, pieces(at))).collect();
-        let into: Vec<Chunk> = sums.into_iter().map(|(element, pieces)| self.target(device, element, pieces)).collect();
-        let rank = self.rank(device);
-        let mut added: Option<Vec<Chunk>> = (!held.is_empty()).then(|| held.remove(0));
-        for (source, chunks) in &arriving {
-            match &added {
-                None => {
-                    for [from, into] in runs([chunks, &into]) {
-                        self.message(*source, device, from, |from| Action::Receive { from, into });
+        let mut sums: Vec<(u64, u64)> = cells(self, *first).iter().map(|cell| (cell.element, 0)).collect();
+        for id in &present {
+            sums.iter_mut().zip(cells(self, *id)).for_each(|(sum, cell)| sum.1 += cell.pieces);
+        }
+        let into: Vec<Cell> = sums.into_iter().map(|(element, pieces)| self.target(device, element, pieces)).collect();
+        let is_held = |id: &OpId| matches!(self.values[id.index()][device.index()], Value::Held(_));
+        let (held, arriving): (Vec<OpId>, Vec<OpId>) = present.iter().partition(|id| is_held(id));
+        let mut added: Option<Vec<Cell>> = held.first().map(|id| cells(self, *id));
+        let mut more: Vec<Vec<Cell>> = held.iter().skip(1).map(|id| cells(self, *id)).collect();
+        for id in arriving {
+            match (value(self, id), &added) {
+                (Value::Arriving(source, cells), Some(with)) => {
+                    self.receive_earlier(id, device, source);
+                    for [cells, with, into] in runs([&cells, with, &into]) {
+                        self.message(id, [source, device], cells, |from| Action::ReceiveAdd { from, with, into });
                     }
+                    added = Some(into.clone());
                 }
-                Some(with) => {
-                    for [chunks, with, into] in runs([chunks, with, &into]) {
-                        self.message(*source, device, chunks, |from| Action::ReceiveAdd { from, with, into });
+                (Value::Arriving(source, cells), None) => {
+                    self.receive_earlier(id, device, source);
+                    for [from, into] in runs([&cells, &into]) {
+                        self.message(id, [source, device], from, |from| Action::Receive { from, into });
                     }
+                    added = Some(into.clone());
                 }
+                // Received meanwhile, before another message of the same source.
+                (Value::Held(cells), None) => added = Some(cells),
+                (Value::Held(cells), Some(_)) => more.push(cells),
+                (Value::Absent, _) => {}
             }
-            added = Some(into.clone());
         }
-        if let (true, Some(first)) = (arriving.is_empty(), &added) {
-            let copies = runs([first, &into]).into_iter().map(|[from, into]| Action::Copy { from, into });
-            self.ranks[rank].actions.extend(copies);
+        let is_there = |cells: &[Cell]| {
+            cells.iter().zip(&into).all(|(one, two)| one.buffer == two.buffer && one.start == two.start)
+        };
+        if let Some(first) = added.filter(|added| !is_there(added)) {
+            let copies = runs([&first, &into]).into_iter().map(|[from, into]| Action::Copy { from, into });
+            self.local(device, copies);
         }
-        for more in &held {
+        for more in &more {
             let adds = runs([more, &into]).into_iter().map(|[from, into]| Action::Add { from, into });
-            self.ranks[rank].actions.extend(adds);
+            self.local(device, adds);
         }
         Value::Held(into)
     }
 
-    /// Copies missing chunks to the output.
+    /// Copies missing cells to the output.
     fn finish(&mut self, output: OpId) {
         for device in self.mesh().devices() {
-            let Some(chunks) = self.held(output, device) else { continue };
+            let Some(cells) = self.held(output, device) else { continue };
             let rank = self.rank(device);
-            let mut moves: BTreeMap<u64, Chunk> = BTreeMap::new();
-            for chunk in chunks {
-                let Some(place) = self.place(chunk.element, &self.collective.to, self.collective.parted[1], device)
-                else {
-                    continue;
-                };
-                let slot = usize::try_from(place).ok().and_then(|place| self.written[rank].get_mut(place));
-                if slot.is_some_and(|written| !std::mem::replace(written, true)) {
-                    moves.insert(place, chunk);
-                }
+            let mut moves: Vec<(u64, Cell)> = Vec::new();
+            for cell in cells {
+                moves.extend(self.unwritten[rank].remove(&cell.element).map(|start| (start, cell)));
             }
-            let from: Vec<Chunk> = moves.values().copied().collect();
-            let into: Vec<Chunk> =
-                moves.iter().map(|(place, chunk)| Chunk { buffer: Buffer::Output, start: *place, ..*chunk }).collect();
-            let copies = runs([&from, &into]).into_iter().map(|[from, into]| Action::Copy { from, into });
-            self.ranks[rank].actions.extend(copies);
+            moves.sort_by_key(|(start, _)| *start);
+            let from: Vec<Cell> = moves.iter().map(|(_, cell)| *cell).collect();
+            let into: Vec<Cell> =
+                moves.iter().map(|(start, cell)| Cell { buffer: Buffer::Output, start: *start, ..*cell }).collect();
+            self.local(device, runs([&from, &into]).into_iter().map(|[from, into]| Action::Copy { from, into }));
         }
     }
 }
 
-/// Splits parallel lists of chunks into spans that are contiguous in all of them.
-fn runs<const N: usize>(lists: [&[Chunk]; N]) -> Vec<[Span; N]> {
+/// The chunks of an element of the array of cells.
+fn count(chunks: &[u64], element: u64) -> u64 {
+    usize::try_from(element).ok().and_then(|element| chunks.get(element).copied()).unwrap_or(0)
+}
+
+/// Splits parallel lists of cells into spans that are contiguous in all of them.
+fn runs<const N: usize>(lists: [&[Cell]; N]) -> Vec<[Span; N]> {
     let mut runs: Vec<[Span; N]> = Vec::new();
     for at in 0..lists[0].len() {
-        let chunks = lists.map(|list| list[at]);
+        let cells = lists.map(|list| list[at]);
         let follows =
-            |(span, chunk): (&Span, &Chunk)| span.buffer == chunk.buffer && span.start + span.count == chunk.start;
+            |(span, cell): (&Span, &Cell)| span.buffer == cell.buffer && span.start + span.count == cell.start;
         match runs.last_mut() {
-            Some(last) if last.iter().zip(&chunks).all(follows) => last.iter_mut().for_each(|span| span.count += 1),
-            _ => runs.push(chunks.map(|chunk| Span { buffer: chunk.buffer, start: chunk.start, count: 1 })),
+            Some(last) if last.iter().zip(&cells).all(follows) => {
+                last.iter_mut().zip(&cells).for_each(|(span, cell)| span.count += cell.count);
+            }
+            _ => runs.push(cells.map(|cell| Span { buffer: cell.buffer, start: cell.start, count: cell.count })),
         }
     }
     runs
 }
 
 /// The elements of an array that a device holds, in row-major order.
-fn elements(extents: &[u64], sharding: &Sharding, mesh: &Mesh, device: DeviceId) -> Vec<u64> {
+pub(in crate::export) fn elements(extents: &[u64], sharding: &Sharding, mesh: &Mesh, device: DeviceId) -> Vec<u64> {
     let mut found = vec![0];
     for (dim, extent) in extents.iter().enumerate() {
         let range = sharding.local_range(dim, *extent, mesh, device);
@@ -444,7 +421,7 @@ fn elements(extents: &[u64], sharding: &Sharding, mesh: &Mesh, device: DeviceId)
 }
 
 /// The positions of a region in the block that the view refines, in row-major order; `None` if it is absent.
-fn places(mesh: &Mesh, device: DeviceId, view: &[u64], region: &Region) -> Option<Vec<usize>> {
+pub(in crate::export) fn places(mesh: &Mesh, device: DeviceId, view: &[u64], region: &Region) -> Option<Vec<usize>> {
     let mut found = vec![0u64];
     for (extent, cut) in view.iter().zip(region) {
         let range = match cut {
