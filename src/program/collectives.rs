@@ -97,7 +97,7 @@ impl Checker {
         }
         let (gives, said) = (self.show_as(id, name), format!("{name}{}", written.text));
         let brackets = value.brackets(&self.mesh, &self.dims);
-        let mut fixes = vec![Fix { edit: Edit::Replace(written.span), text: brackets }];
+        let mut fixes = vec![Fix::new(Edit::Replace(written.span), brackets)];
         if let Definition::Collective { operand, from: layout, .. } = &value.definition {
             // Another collective leads to the written layout.
             if let Wanted::Exact(to) = &written.wanted
@@ -105,10 +105,10 @@ impl Checker {
             {
                 let dim_name = |dim: usize| self.dims.name(value.dims[dim].id);
                 let step = one_step(layout, to, &self.mesh).map(|step| step.name(layout, &self.mesh, dim_name));
-                fixes.extend(step.map(|text| Fix { edit: Edit::Replace(from), text }));
+                fixes.extend(step.map(|text| Fix::new(Edit::Replace(from), text)));
             }
             // Without its head the statement is a bare move.
-            fixes.push(Fix { edit: Edit::Replace(span), text: self.show(*operand) });
+            fixes.push(Fix::new(Edit::Replace(span), self.show(*operand)));
         }
         Err(CheckError::CollectiveResult {
             fixes,
@@ -412,7 +412,7 @@ impl Checker {
         let fixes = match (self.depth, &self.target) {
             (0, target) => {
                 let target = target.as_deref().unwrap_or(&name);
-                vec![Fix { edit: Edit::Statement, text: format!("{} -> {target}{after}", self.show(call.operand)) }]
+                vec![Fix::new(Edit::Statement, format!("{} -> {target}{after}", self.show(call.operand)))]
             }
             (_, _) => Vec::new(),
         };

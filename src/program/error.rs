@@ -196,7 +196,7 @@ pub(super) enum CheckError {
     #[diagnostic(code("unknown-dim"))]
     UnknownDim {
         name: String,
-        #[label("unknown size")]
+        #[label("not declared in `dims`")]
         at: Span,
         #[help]
         help: String,
@@ -263,7 +263,7 @@ pub(super) enum CheckError {
     #[diagnostic(code("unknown-collective"))]
     UnknownMove {
         name: String,
-        #[label("unknown collective")]
+        #[label("no such collective")]
         at: Span,
         #[help]
         help: String,

@@ -86,7 +86,7 @@ impl Checker {
     fn local_layout(&self, local: &Local<'_>, why: String, help: String) -> Failure {
         let [left, right] = local.operands.map(|id| self.use_place(id));
         let mut fixes: Vec<Fix> = local.operands.iter().flat_map(|id| self.gathered(*id)).collect();
-        fixes.push(Fix { edit: Edit::Replace(local.sign), text: "*".to_owned() });
+        fixes.push(Fix::new(Edit::Replace(local.sign), "*".to_owned()));
         CheckError::LocalLayout { fixes, why, at: local.sign, left, right, help }.into()
     }
 
@@ -99,7 +99,7 @@ impl Checker {
             let mut to = from.clone();
             to.dims[dim] = Axes::NONE;
             let collective = one_step(from, &to, &self.mesh)?.name(from, &self.mesh, dim_name);
-            Some(Fix { edit: Edit::Replace(self.use_place(id)), text: format!("{collective}({})", self.show(id)) })
+            Some(Fix::new(Edit::Replace(self.use_place(id)), format!("{collective}({})", self.show(id))))
         });
         whole.collect()
     }

@@ -45,9 +45,8 @@ impl Checker {
             }
             None => all,
         };
-        let opened = partner.map(|partner| Fix {
-            edit: Edit::Replace(self.use_place(partner)),
-            text: format!("open_{axes}({})", self.show(partner)),
+        let opened = partner.map(|partner| {
+            Fix::new(Edit::Replace(self.use_place(partner)), format!("open_{axes}({})", self.show(partner)))
         });
         let fixes = opened.into_iter().chain(self.closing(id)).collect();
         CheckError::OpenSumMisuse { fixes, axes, reason, at: self.use_place(id), from: self.place(id), help }.into()
@@ -73,9 +72,9 @@ impl Checker {
         });
         let steps: Vec<(String, String)> = steps.collect();
         let before = steps.iter().filter(|_| !name.is_empty());
-        let before = before.map(|(step, to)| Fix { edit: Edit::Before, text: format!("{step} -> {name}{to}") });
+        let before = before.map(|(step, to)| Fix::new(Edit::Before, format!("{step} -> {name}{to}")));
         let edit = Edit::Replace(self.use_place(id));
-        before.chain(steps.iter().map(|(step, _)| Fix { edit, text: step.clone() })).collect()
+        before.chain(steps.iter().map(|(step, _)| Fix::new(edit, step.clone()))).collect()
     }
 
     /// Whether a function of this result dtype applies to operands as written.
