@@ -10,6 +10,7 @@
 //! the program text up to the statement at fault, without other statements at fault. The result is checked, and
 //! planned to find its communication.
 
+mod guess;
 mod spell;
 mod waste;
 mod written;
@@ -57,6 +58,7 @@ pub fn try_fixes(source: &str, ast: &Ast, diagnostics: &mut Diagnostics) {
         diagnostics.iter_mut().for_each(withdraw);
         return;
     }
+    guess::declare_sizes(source, ast, diagnostics);
     let errors = diagnostics.iter().filter(|found| found.severity == Severity::Error);
     let faults: Vec<Span> = errors.filter_map(|found| statement_at(ast, found.span())).collect();
     let broken = syntax::parse(source).1.count(Severity::Error);
@@ -64,6 +66,9 @@ pub fn try_fixes(source: &str, ast: &Ast, diagnostics: &mut Diagnostics) {
         translate(found, source, ast, broken);
         if found.fixes.is_empty() {
             found.fixes.extend(respelled(found, source));
+        }
+        if found.fixes.is_empty() {
+            found.fixes = guess::changes(found, source, ast);
         }
     }
     let proposing = diagnostics.iter_mut().filter(|found| !found.fixes.is_empty());
@@ -321,6 +326,9 @@ fn offer(tried: &Tried, source: &str) -> String {
         None => String::new(),
     };
     let text = &tried.fix.text;
+    if let Some(said) = &tried.fix.said {
+        return format!("{said}{cost}");
+    }
     match tried.fix.edit {
         Edit::Before => format!("`{text}` first{cost}"),
         Edit::Below(above) => format!("`{text}` below `{}`{cost}", above.text(source)),

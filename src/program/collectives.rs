@@ -248,7 +248,7 @@ impl Checker {
             _ => help,
         };
         let collective = format!("`{}`", call.text);
-        Err(CheckError::CollectiveDim { collective, at: last.span, help }.into())
+        Err(CheckError::CollectiveDim { fixes: Vec::new(), collective, at: last.span, help }.into())
     }
 
     /// The dim that gets the axes: the written one, the one that has them in the written result, or the only one.
@@ -271,7 +271,10 @@ impl Checker {
         let name = whole.map_or_else(|| self.first_dim(call), |place| self.dims.name(value.dims[place].id));
         let kind = kind_text(call.kind);
         let help = format!("write it after the axes: `{kind}_{{{},{name}}}`", axes.trim_matches(['{', '}']));
-        CheckError::CollectiveDim { collective: format!("`{}`", call.text), at: call.at, help }.into()
+        let names = value.dims.iter().map(|dim| self.dims.name(dim.id));
+        let heads = names.map(|dim| format!("{kind}_{{{},{dim}}}", axes.trim_matches(['{', '}'])));
+        let fixes = heads.map(|head| Fix::new(Edit::Replace(call.at), head)).collect();
+        CheckError::CollectiveDim { fixes, collective: format!("`{}`", call.text), at: call.at, help }.into()
     }
 
     /// The axes without a subscript: those that lead to the written result, or all possible ones.
@@ -309,7 +312,22 @@ impl Checker {
 
     fn axis_error(&self, call: &Call<'_>, why: String, help: String, at: Span) -> Failure {
         let (collective, operand) = (format!("`{}`", call.text), self.show(call.operand));
-        CheckError::CollectiveAxis { collective, operand, why, at, from: self.place(call.operand), help }.into()
+        let (fixes, from) = (self.other_axes(call), self.place(call.operand));
+        CheckError::CollectiveAxis { fixes, collective, operand, why, at, from, help }.into()
+    }
+
+    /// The collective over the axes that the operand has: an AllGather of the dims, an AllReduce of the open sum.
+    fn other_axes(&self, call: &Call<'_>) -> Vec<Fix> {
+        let (dims, open) = (call.from.dim_axes(), call.from.open);
+        let gathers =
+            call.kind == CollectiveName::AllGather || call.kind == CollectiveName::AllReduce && open.is_empty();
+        let heads = [(gathers, "AllGather", dims), (call.kind == CollectiveName::AllReduce, "AllReduce", open)];
+        let heads = heads
+            .into_iter()
+            .filter(|(fits, _, axes)| *fits && !axes.is_empty() && call.from.operator != Operator::Root);
+        heads
+            .map(|(_, word, axes)| Fix::new(Edit::Replace(call.at), format!("{word}_{}", axes.names(&self.mesh))))
+            .collect()
     }
 
     /// Why a collective does not apply to its operand.

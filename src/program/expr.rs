@@ -128,7 +128,7 @@ impl Checker {
             (Some(name), Some(_)) if self.binding(&name.node).is_none() => self.implicit(array),
             (None, _) => self.implicit(array),
             (Some(name), brackets) => {
-                let help = format!("declare it, `{0}: bf16[..]`, or write its brackets here, `{0}[..]`", name.node);
+                let help = "declare it, as in `A: bf16[I_X, J]`, or write its brackets here".to_owned();
                 let help = match self.calls.is_empty() {
                     _ if name.node.starts_with(super::iota::PREFIX) => {
                         let dim = &name.node[super::iota::PREFIX.len()..];

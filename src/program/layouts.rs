@@ -105,6 +105,7 @@ impl Checker {
     /// The requested dims with their places; a composed dim yields its parts.
     fn requested(&mut self, brackets: &Brackets, array: &str) -> Checked<(Vec<RequestedDim>, Vec<Span>)> {
         brackets.dims.iter().try_for_each(|item| self.swapped(item))?;
+        brackets.dims.windows(2).try_for_each(|pair| self.run_without_braces(&pair[0], &pair[1]))?;
         let mut requested: Vec<RequestedDim> = Vec::new();
         let mut places: Vec<Span> = Vec::new();
         for item in &brackets.dims {

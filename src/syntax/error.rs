@@ -1,7 +1,7 @@
 //! Syntax errors.
 
-use crate::characters::ControlCharacter;
 use super::foreign::{Foreign, Offer};
+use crate::characters::ControlCharacter;
 use crate::diag::{Edit, Fix, did_you_mean};
 use crate::dtype::DType;
 use crate::span::Span;

@@ -75,19 +75,21 @@ fn change(text: &str, line: &str) -> (Range<usize>, String) {
     let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let alike = text.chars().zip(line.chars()).take_while(|(old, new)| old == new);
     let mut begin: usize = alike.map(|(c, _)| c.len_utf8()).sum();
-    let is_cut = |begin: usize| [text, line].iter().any(|side| {
-        side[..begin].ends_with(is_part) && side[begin..].starts_with(is_part)
-    });
+    let is_cut = |begin: usize| {
+        [text, line].iter().any(|side| side[..begin].ends_with(is_part) && side[begin..].starts_with(is_part))
+    };
     while begin > 0 && is_cut(begin) {
         begin = text[..begin].trim_end_matches(is_part).len();
     }
     let (old, new) = (&text[begin..], &line[begin..]);
     let alike = old.chars().rev().zip(new.chars().rev()).take_while(|(old, new)| old == new);
     let mut behind: usize = alike.map(|(c, _)| c.len_utf8()).sum();
-    let is_cut = |behind: usize| [old, new].iter().any(|side| {
-        let (before, tail) = side.split_at(side.len() - behind);
-        before.ends_with(is_part) && tail.starts_with(is_part)
-    });
+    let is_cut = |behind: usize| {
+        [old, new].iter().any(|side| {
+            let (before, tail) = side.split_at(side.len() - behind);
+            before.ends_with(is_part) && tail.starts_with(is_part)
+        })
+    };
     while behind > 0 && is_cut(behind) {
         let tail = &old[old.len() - behind..];
         behind = tail.trim_start_matches(is_part).len();
@@ -95,12 +97,19 @@ fn change(text: &str, line: &str) -> (Range<usize>, String) {
     let [old, new] = [old, new].map(|side| &side[..side.len() - behind]);
     match (old.trim(), new.trim()) {
         ("", new) => {
-            let next = token(&text[begin + old.len()..]);
-            let next = begin + old.len()..begin + old.len() + next.len();
+            let place = after_blanks(text, begin + old.len());
+            let next = place..place + token(&text[place..]).len();
             let last = last_char(text);
-            if next.is_empty() { (last.0..last.1, format!("expected `{new}` after this")) } else { (next, format!("expected `{new}` before this")) }
+            if next.is_empty() {
+                (last.0..last.1, format!("expected `{new}` after this"))
+            } else {
+                (next, format!("expected `{new}` before this"))
+            }
         }
-        (old, "") => (begin + text[begin..].find(old).unwrap_or(0)..begin + text[begin..].find(old).unwrap_or(0) + old.len(), "remove this".to_owned()),
+        (old, "") => (
+            begin + text[begin..].find(old).unwrap_or(0)..begin + text[begin..].find(old).unwrap_or(0) + old.len(),
+            "remove this".to_owned(),
+        ),
         (old, new) => {
             let at = begin + text[begin..].find(old).unwrap_or(0);
             (at..at + old.len(), format!("expected `{new}`"))
@@ -224,7 +233,8 @@ fn general(text: &str, at: usize) -> Option<String> {
 }
 
 /// Brackets hold a layout, and functions pick elements.
-pub(crate) const INDEXED: &str = "brackets hold a layout; `take_S(x, 0)` takes one index along `S`, `slice_{S->T}(x, 0)` a dim `T` of several";
+pub(crate) const INDEXED: &str =
+    "brackets hold a layout; `take_S(x, 0)` takes one index along `S`, `slice_{S->T}(x, 0)` a dim `T` of several";
 
 /// The collectives of `expect collectives C = AllGather_X`, without their brackets.
 fn expected_moves(text: &str, at: usize) -> Option<&str> {

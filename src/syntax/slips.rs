@@ -98,7 +98,8 @@ fn is_number(text: &str) -> bool {
 fn keyword(text: &str) -> Option<Slip> {
     let word = word_of(text);
     let rest = &text[word.len()..];
-    let is_name_next = rest.starts_with([' ', '\t']) && rest.trim_start().starts_with(|c: char| c.is_ascii_alphabetic() || c == '{');
+    let is_name_next =
+        rest.starts_with([' ', '\t']) && rest.trim_start().starts_with(|c: char| c.is_ascii_alphabetic() || c == '{');
     let near = KEYWORDS.into_iter().map(|keyword| (osa_distance(word, keyword), keyword)).min()?;
     let is_near = (1..=2).contains(&near.0) && near.0 * 2 < near.1.len();
     (is_near && is_name_next).then(|| Slip {
@@ -268,7 +269,9 @@ fn subscripts(text: &str) -> Option<String> {
 fn bracketed_sum(text: &str) -> Option<String> {
     let (before, sum) = text.split_once("][")?;
     let (sum, behind) = sum.split_once(']')?;
-    let is_operator = Operator::ALL.iter().any(|operator| sum.strip_prefix(operator.word()).is_some_and(|axes| axes.starts_with('_')));
+    let is_operator = Operator::ALL
+        .iter()
+        .any(|operator| sum.strip_prefix(operator.word()).is_some_and(|axes| axes.starts_with('_')));
     is_operator.then(|| format!("{before}]{{{sum}}}{behind}"))
 }
 
@@ -314,7 +317,8 @@ fn dtype_of_module(text: &str) -> Option<String> {
     let (path, _) = rest.split_at(rest.find('[')?);
     let module = path.rfind('.')? + 1;
     let word = path[module..].trim();
-    let known = word.parse::<DType>().ok().map(|dtype| dtype.to_string()).or_else(|| dtype_meant(word).map(str::to_owned))?;
+    let known =
+        word.parse::<DType>().ok().map(|dtype| dtype.to_string()).or_else(|| dtype_meant(word).map(str::to_owned))?;
     Some(format!("{name}: {known}{}", &rest[path.len()..]))
 }
 

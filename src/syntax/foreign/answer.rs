@@ -116,8 +116,13 @@ impl Equivalent {
         let (before, behind) = (&text[..at.start], &text[at.end..]);
         let line = |value: &str| {
             let opens = before.trim_end_matches(is_blank).ends_with(['(', ',', '=']);
-            let closes = behind.trim_matches(is_blank).is_empty() || behind.trim_start_matches(is_blank).starts_with([')', ',']);
-            let value = if is_loose(value) && !(opens && closes) && !before.is_empty() { format!("({value})") } else { value.to_owned() };
+            let closes =
+                behind.trim_matches(is_blank).is_empty() || behind.trim_start_matches(is_blank).starts_with([')', ',']);
+            let value = if is_loose(value) && !(opens && closes) && !before.is_empty() {
+                format!("({value})")
+            } else {
+                value.to_owned()
+            };
             format!("{before}{value}{behind}").trim().to_owned()
         };
         match &self.form {

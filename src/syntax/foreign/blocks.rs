@@ -65,7 +65,8 @@ pub(super) fn by_first_word(text: &str, known: Known<'_>) -> Option<Foreign> {
         "assert" if is_word && !rest.contains(" < ") => {
             let words = "remove the line: shapes and layouts are checked where arrays are declared and used; `expect` states \
                          what a plan may cost";
-            let found = foreign(text, word.len(), "unsupported statement `assert`", "programs have no assertions", words);
+            let found =
+                foreign(text, word.len(), "unsupported statement `assert`", "programs have no assertions", words);
             Some(found.offering([Offer::line(String::new())]))
         }
         _ => ternary(text, known),
@@ -81,7 +82,9 @@ fn by_first_sign(text: &str) -> Option<Foreign> {
     let comment = "comments begin with `#` and end with the line";
     if let Some(rest) = text.strip_prefix("//") {
         let line = format!("# {}", rest.trim_start_matches('/').trim());
-        return Some(foreign(text, 2, "comments begin with `#`", "not a comment", comment).offering([Offer::line(line)]));
+        return Some(
+            foreign(text, 2, "comments begin with `#`", "not a comment", comment).offering([Offer::line(line)]),
+        );
     }
     if ["/*", "--", "\"\"\"", "'''"].iter().any(|sign| text.starts_with(sign)) {
         let length = if text.starts_with(['"', '\'']) { 3 } else { 2 };
@@ -94,7 +97,10 @@ fn by_first_sign(text: &str) -> Option<Foreign> {
     let length = name.find(|c: char| !c.is_ascii_alphanumeric() && !matches!(c, '_' | '.')).unwrap_or(name.len());
     let title = format!("unsupported decorator `@{}`", &name[..length]);
     let words = "remove the decorator; programs have no transformations";
-    let removed = Offer { said: Some("the decorator; programs have no transformations".to_owned()), ..Offer::line(String::new()) };
+    let removed = Offer {
+        said: Some("the decorator; programs have no transformations".to_owned()),
+        ..Offer::line(String::new())
+    };
     Some(foreign(text, length + 1, title, "programs have no transformations", words).offering([removed]))
 }
 
@@ -150,7 +156,13 @@ fn function(text: &str, word: &str, rest: &str, known: Known<'_>) -> Foreign {
     let words = format!("a function is written `def {signature} {{`, the statements of its body, `return y` and `}}`");
     let opened = format!("def {signature} {{");
     if word != "def" {
-        return foreign(text, word.len(), format!("unsupported keyword `{word}`"), "functions are written `def`", words);
+        return foreign(
+            text,
+            word.len(),
+            format!("unsupported keyword `{word}`"),
+            "functions are written `def`",
+            words,
+        );
     }
     let colon = head.find('(').and_then(|open| {
         let close = closing(head, open)?;
@@ -248,8 +260,9 @@ fn ternary(text: &str, known: Known<'_>) -> Option<Foreign> {
 /// Whether a comparison of a dim or an axis with a number holds, and why.
 fn decided(condition: &str, known: Known<'_>) -> Option<(bool, String)> {
     let signs = ["<=", ">=", "==", "!=", "<", ">"];
-    let (name, sign, number) =
-        signs.into_iter().find_map(|sign| condition.split_once(sign).map(|(left, right)| (left.trim(), sign, right.trim())))?;
+    let (name, sign, number) = signs
+        .into_iter()
+        .find_map(|sign| condition.split_once(sign).map(|(left, right)| (left.trim(), sign, right.trim())))?;
     let sizes = known.sizes();
     let size = sizes.iter().find(|(dim, _)| *dim == name).map(|(_, size)| *size).or_else(|| known.size(name))?;
     let (left, right): (u64, u64) = (size.parse().ok()?, number.parse().ok()?);

@@ -120,6 +120,7 @@ impl<'a> Call<'a> {
     pub(super) fn label(&self) -> String {
         let kind = if super::collectives::is_collective(&self.plain()) { "collective" } else { "function" };
         match self.system() {
+            _ if self.name == "T" => "dims have names".to_owned(),
             Some(system) => format!("a {kind} of {system}"),
             None if self.is_method() => "arrays have no methods".to_owned(),
             None => format!("a {kind} of another system"),
@@ -183,7 +184,21 @@ pub(super) fn calls<'a>(text: &'a str, known: Known<'a>) -> impl Iterator<Item =
                 let (path, range) = (&text[start..at], start..at + 2);
                 let is_whole = text[range.clone()] == *value.trim_matches(is_blank);
                 let (positional, keywords, behind) = (vec![], vec![], None);
-                (range, Call { path, name: "T", positional, keywords, behind, target, has_layout, is_factor, is_whole, known })
+                (
+                    range,
+                    Call {
+                        path,
+                        name: "T",
+                        positional,
+                        keywords,
+                        behind,
+                        target,
+                        has_layout,
+                        is_factor,
+                        is_whole,
+                        known,
+                    },
+                )
             });
         }
         let (path, name) = text[start..at].rsplit_once('.').unwrap_or(("", &text[start..at]));
@@ -295,8 +310,7 @@ pub(super) fn partition(spec: &str) -> Option<Vec<String>> {
 
 /// `[B_X, D]` from dims and their axes.
 pub(super) fn brackets<T: AsRef<str>>(dims: &[T], axes: &[String]) -> String {
-    let dim =
-        |(place, dim): (usize, &T)| format!("{}{}", dim.as_ref(), axes.get(place).map_or("", String::as_str));
+    let dim = |(place, dim): (usize, &T)| format!("{}{}", dim.as_ref(), axes.get(place).map_or("", String::as_str));
     format!("[{}]", dims.iter().enumerate().map(dim).collect::<Vec<_>>().join(", "))
 }
 

@@ -4,8 +4,7 @@ use super::answer::Answer;
 use super::call::{Call, axes, brackets, is_integer, is_loose, is_name, placed};
 
 /// Words for a collective without a line.
-const COLLECTIVES: &str =
-    "collectives name their axes after `_`: `AllReduce_X(A)`, `AllGather_X(A)`, `ReduceScatter_{X,I}(A)`, `AllToAll_{X,J}(A)`";
+const COLLECTIVES: &str = "collectives name their axes after `_`: `AllReduce_X(A)`, `AllGather_X(A)`, `ReduceScatter_{X,I}(A)`, `AllToAll_{X,J}(A)`";
 
 /// Arguments that are no arrays.
 const NO_ARRAYS: [&str; 11] =
@@ -56,7 +55,8 @@ fn permutation(call: &Call<'_>) -> Answer {
     let name = call.arrays().first().copied().unwrap_or("A");
     let dim = call.known.items(name).and_then(|items| items.into_iter().find_map(|item| item.split_once('_')));
     let shifted = dim.map(|(dim, _)| format!("shift_{dim}({name}, 1)"));
-    let words = "programs have no messages between single devices: write the layouts, and the compiler schedules the ring";
+    let words =
+        "programs have no messages between single devices: write the layouts, and the compiler schedules the ring";
     let answer = match shifted {
         Some(shifted) => Answer::call(shifted).noted(" to shift elements, which fills with zeros; for a ring, remove the line, write the layouts, and the compiler schedules the messages"),
         None => Answer::default(),
@@ -107,10 +107,9 @@ impl<'a, 'b> Collective<'a, 'b> {
         };
         let names: Vec<&str> = arrays.iter().copied().filter(is_array).collect();
         // PyTorch's collectives name the output first, those of MPI and NCCL second.
-        let output_first = matches!(
-            call.plain().as_str(),
-            "allgatherintotensor" | "reducescattertensor" | "alltoallsingle"
-        ) || call.path.ends_with("dist") && call.plain() != "allreduce";
+        let output_first =
+            matches!(call.plain().as_str(), "allgatherintotensor" | "reducescattertensor" | "alltoallsingle")
+                || call.path.ends_with("dist") && call.plain() != "allreduce";
         let is_statement = call.is_whole && call.target.is_empty();
         match names.as_slice() {
             [output, operand, ..] if is_statement && output_first => {
@@ -176,7 +175,10 @@ impl<'a, 'b> Collective<'a, 'b> {
     fn operator(&self) -> Option<String> {
         let named = self.call.keyword(&["op", "reduce_op"]);
         let is_operator = |text: &&&str| {
-            text.contains("ReduceOp.") || text.starts_with("MPI.") || text.starts_with("MPI_") || text.starts_with("nccl")
+            text.contains("ReduceOp.")
+                || text.starts_with("MPI.")
+                || text.starts_with("MPI_")
+                || text.starts_with("nccl")
         };
         let operator = named.or_else(|| self.call.positional.iter().filter(is_operator).copied().next_back())?;
         let word = operator.rsplit('.').next()?;
@@ -207,7 +209,8 @@ impl<'a, 'b> Collective<'a, 'b> {
         Some(match dim.filter(|_| !is_open) {
             None => self.whole(reduced),
             Some(dim) => {
-                let gathered = self.whole(format!("AllGather_{over}({operand})")).noted(" to unshard `".to_owned() + dim + "`");
+                let gathered =
+                    self.whole(format!("AllGather_{over}({operand})")).noted(" to unshard `".to_owned() + dim + "`");
                 gathered
                     .also(format!("sum_{dim}({operand})"))
                     .noted(format!(" to sum over `{dim}`"))
@@ -226,7 +229,9 @@ impl<'a, 'b> Collective<'a, 'b> {
         }
         Some(match self.call.known.size(&over) {
             Some(size) => self.whole(format!("{reduced} / {size}")),
-            None => Answer::words("a mean is an AllReduce of `{MEAN_X}`, or of a sum that is divided by the size of the axis"),
+            None => Answer::words(
+                "a mean is an AllReduce of `{MEAN_X}`, or of a sum that is divided by the size of the axis",
+            ),
         })
     }
 
@@ -249,15 +254,20 @@ impl<'a, 'b> Collective<'a, 'b> {
         let place = call.keyword(&["scatter_dimension", "scatter_dim"]).unwrap_or("0");
         let dims = call.known.dims(self.operand?);
         let counted = place.parse::<usize>().ok().and_then(|place| dims?.get(place).cloned());
-        Some(match counted {
-            Some(dim) => {
-                let first = self.whole(format!("ReduceScatter_{{{over},{dim}}}({operand})"));
-                // The dim that is counted may be sharded.
-                let others = call.known.dims(self.operand?).unwrap_or_default().into_iter().filter(|other| *other != dim);
-                others.fold(first, |answer, dim| self.otherwise(answer, format!("ReduceScatter_{{{over},{dim}}}({operand})")))
+        Some(
+            match counted {
+                Some(dim) => {
+                    let first = self.whole(format!("ReduceScatter_{{{over},{dim}}}({operand})"));
+                    // The dim that is counted may be sharded.
+                    let others =
+                        call.known.dims(self.operand?).unwrap_or_default().into_iter().filter(|other| *other != dim);
+                    others.fold(first, |answer, dim| {
+                        self.otherwise(answer, format!("ReduceScatter_{{{over},{dim}}}({operand})"))
+                    })
+                }
+                None => Answer::default(),
             }
-            None => Answer::default(),
-        }
-        .or(COLLECTIVES))
+            .or(COLLECTIVES),
+        )
     }
 }

@@ -10,7 +10,12 @@ use std::ops::Range;
 /// Words for a declaration without a line.
 const DECLARED: &str = "an input is declared with its dtype, and the axes after each dim: `A: bf16[I_X, J]`";
 
-fn declaration(at: Range<usize>, title: impl Into<String>, label: &str, lines: impl IntoIterator<Item = String>) -> Foreign {
+fn declaration(
+    at: Range<usize>,
+    title: impl Into<String>,
+    label: &str,
+    lines: impl IntoIterator<Item = String>,
+) -> Foreign {
     let offers = lines.into_iter().map(Offer::line).collect();
     Foreign { at, title: title.into(), label: label.to_owned(), offers, words: DECLARED.to_owned() }
 }
@@ -35,7 +40,10 @@ pub(super) fn by_declaration(text: &str, known: Known<'_>) -> Option<Foreign> {
         let sizes = known.sizes();
         let dims: Vec<&str> = sizes.iter().map(|(dim, _)| *dim).take(axes.len()).collect();
         let line = (dims.len() == axes.len()).then(|| {
-            let note = format!(" for an array of {}", dims.iter().map(|dim| format!("`{dim}`")).collect::<Vec<_>>().join(" by "));
+            let note = format!(
+                " for an array of {}",
+                dims.iter().map(|dim| format!("`{dim}`")).collect::<Vec<_>>().join(" by ")
+            );
             Offer::line(format!("{name}: bf16{}", brackets(&dims, &axes))).with(&note)
         });
         let title = format!("the declaration of `{name}` has neither dtype nor dims");
@@ -71,20 +79,21 @@ pub(super) fn by_declaration(text: &str, known: Known<'_>) -> Option<Foreign> {
     let spec = spec.trim_matches(is_blank);
     let dims: Vec<&str> = dims.split(',').map(str::trim).collect();
     let at = text.rfind(spec).filter(|_| !spec.is_empty())?;
-    let layout = match partition(spec.trim_start_matches('=').trim()) {
-        Some(axes) => brackets(&dims, &axes),
-        None => placed(&dims, spec, known)?,
+    let (layout, label) = match partition(spec.trim_start_matches('=').trim()) {
+        Some(axes) => (brackets(&dims, &axes), "a layout of JAX"),
+        None => (placed(&dims, spec, known)?, "placements of PyTorch"),
     };
     let title = "axes are written after their dims";
     let at = at..at + spec.len();
-    Some(declaration(at, title, "a layout of another system", [format!("{name}: {word}{layout}")]))
+    Some(declaration(at, title, label, [format!("{name}: {word}{layout}")]))
 }
 
 /// `init_device_mesh("cuda", (4, 2), mesh_dim_names=("dp", "tp"))`, `Mesh(devices, ('X', 'Y'))`.
 pub(super) fn by_mesh(text: &str) -> Option<Foreign> {
     let words = ["init_device_mesh", "DeviceMesh", "Mesh("];
     let (start, word) = words.into_iter().find_map(|word| Some((text.find(word)?, word.trim_end_matches('('))))?;
-    let before = text[..start].trim_end_matches(|c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_')).trim_end();
+    let before =
+        text[..start].trim_end_matches(|c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_')).trim_end();
     if !(before.is_empty() || before.ends_with('=')) {
         return None;
     }
@@ -107,7 +116,10 @@ pub(super) fn by_mesh(text: &str) -> Option<Foreign> {
     let offers = sizes.map(|sizes| Offer::line(format!("{}{hardware}", mesh(&|place| sizes[place].to_owned()))));
     let words = match rank {
         0 => "a mesh is declared with the sizes of its axes: `mesh {X: 4, Y: 2} on tpu_v5p`".to_owned(),
-        _ => format!("declare the axes with their sizes and the hardware, as in `{} on tpu_v5p`", mesh(&|_| "4".to_owned())),
+        _ => format!(
+            "declare the axes with their sizes and the hardware, as in `{} on tpu_v5p`",
+            mesh(&|_| "4".to_owned())
+        ),
     };
     Some(Foreign {
         at: start..start + word.len(),

@@ -9,8 +9,30 @@ use strsim::osa_distance;
 
 /// Functions that have the same name here.
 const SAME: [&str; 24] = [
-    "relu", "gelu", "exp", "tanh", "sin", "cos", "sigmoid", "silu", "sqrt", "rsqrt", "abs", "log", "square", "where", "max",
-    "min", "recip", "not", "and", "or", "sum", "mean", "softmax", "logsumexp",
+    "relu",
+    "gelu",
+    "exp",
+    "tanh",
+    "sin",
+    "cos",
+    "sigmoid",
+    "silu",
+    "sqrt",
+    "rsqrt",
+    "abs",
+    "log",
+    "square",
+    "where",
+    "max",
+    "min",
+    "recip",
+    "not",
+    "and",
+    "or",
+    "sum",
+    "mean",
+    "softmax",
+    "logsumexp",
 ];
 
 /// Functions of two arrays that are operators here.
@@ -59,8 +81,19 @@ const RENAMED: [(&str, &str); 10] = [
 
 /// Functions that change neither values nor layouts.
 const IDENTITIES: [&str; 13] = [
-    "cuda", "cpu", "detach", "contiguous", "clone", "copy", "item", "numpy", "dropout", "stopgradient", "blockuntilready",
-    "asarray", "optimizationbarrier",
+    "cuda",
+    "cpu",
+    "detach",
+    "contiguous",
+    "clone",
+    "copy",
+    "item",
+    "numpy",
+    "dropout",
+    "stopgradient",
+    "blockuntilready",
+    "asarray",
+    "optimizationbarrier",
 ];
 
 /// Functions without a line of their own.
@@ -90,10 +123,7 @@ const ADVICE: [(&[&str], &str); 11] = [
         &["scatter", "scatteradd", "segmentsum"],
         "a sum of rows is a product with a one-hot array: `bf16(onehot_V(ids)) * x`",
     ),
-    (
-        &["topk"],
-        "`top_{E->K}(x)` has the elements and `argtop_{E->K}(x)` their positions; `K` is a declared dim",
-    ),
+    (&["topk"], "`top_{E->K}(x)` has the elements and `argtop_{E->K}(x)` their positions; `K` is a declared dim"),
     (&["tril"], "a mask is made of comparisons: `where(iota_I >= iota_J, A, 0)`"),
     (&["triu"], "a mask is made of comparisons: `where(iota_I <= iota_J, A, 0)`"),
 ];
@@ -137,7 +167,9 @@ pub(super) fn answer(call: &Call<'_>) -> Option<Answer> {
                 None => Answer::words(words),
             }
         }
-        "rearrange" | "reduce" if call.path.ends_with("einops") || arrays.get(1).is_some_and(|text| text.contains("->")) => {
+        "rearrange" | "reduce"
+            if call.path.ends_with("einops") || arrays.get(1).is_some_and(|text| text.contains("->")) =>
+        {
             rearranged(call)?
         }
         "reshape" | "view" | "flatten" | "ravel" => {
@@ -244,8 +276,7 @@ pub(super) fn shown(call: &Call<'_>) -> Option<Answer> {
 fn einsum(call: &Call<'_>) -> Option<Answer> {
     let arrays = call.arrays();
     let spec = arrays.first()?.trim_matches(['\'', '"']);
-    let factors: Vec<&str> =
-        arrays.get(1..)?.iter().flat_map(|list| pieces(list.trim_matches(['[', ']']))).collect();
+    let factors: Vec<&str> = arrays.get(1..)?.iter().flat_map(|list| pieces(list.trim_matches(['[', ']']))).collect();
     if factors.is_empty() {
         return None;
     }
@@ -274,7 +305,11 @@ fn einsum(call: &Call<'_>) -> Option<Answer> {
     let is_plain = result.trim().chars().all(|c| c.is_ascii_alphabetic()) && !result.trim().is_empty();
     let dims: Vec<String> = result.trim().to_uppercase().chars().map(String::from).collect();
     let words = "a product names the dims of its result: `C[I, K] = A * B`, with the dims of the declarations";
-    Some(if is_plain { Answer::result(format!("[{}]_?", dims.join(", ")), product).or(words) } else { Answer::words(words) })
+    Some(if is_plain {
+        Answer::result(format!("[{}]_?", dims.join(", ")), product).or(words)
+    } else {
+        Answer::words(words)
+    })
 }
 
 /// `jnp.zeros((B, D))`, `torch.randn(B, D)`, `jnp.ones_like(x)`.
@@ -285,9 +320,7 @@ fn filled(call: &Call<'_>, plain: &str) -> Option<Answer> {
     let known = call.known;
     let dims: Vec<String> = match (like, arrays.iter().find(is_list)) {
         (Some(_), _) => call.dims()?,
-        (None, Some(list)) => {
-            pieces(&list[1..list.len() - 1]).into_iter().map(str::to_owned).collect()
-        }
+        (None, Some(list)) => pieces(&list[1..list.len() - 1]).into_iter().map(str::to_owned).collect(),
         // PyTorch has the sizes one by one.
         (None, None) => {
             let is_size = |text: &&&str| is_integer(text) || known.sizes().iter().any(|(name, _)| *name == **text);
@@ -295,7 +328,9 @@ fn filled(call: &Call<'_>, plain: &str) -> Option<Answer> {
         }
     };
     if dims.is_empty() || dims.iter().any(|dim| !is_integer(dim) && !is_name(dim)) {
-        return Some(Answer::words("an array of one number is `A: f32[I, J] = 0`; an array without a value is an input"));
+        return Some(Answer::words(
+            "an array of one number is `A: f32[I, J] = 0`; an array without a value is an input",
+        ));
     }
     let number = match like.unwrap_or(plain) {
         "zeros" => Some("0"),
@@ -318,7 +353,8 @@ fn filled(call: &Call<'_>, plain: &str) -> Option<Answer> {
             Some(name) => name.to_owned(),
             None => {
                 let taken = known.sizes();
-                let free = ["M", "N", "K", "L"].into_iter().filter(|name| !taken.iter().any(|(other, _)| other == name));
+                let free =
+                    ["M", "N", "K", "L"].into_iter().filter(|name| !taken.iter().any(|(other, _)| other == name));
                 let name = free.clone().nth(new.len()).unwrap_or("M").to_owned();
                 new.push(format!("{name}: {dim}"));
                 name
@@ -326,7 +362,8 @@ fn filled(call: &Call<'_>, plain: &str) -> Option<Answer> {
         })
         .collect();
     let line = format!("{target}: {dtype}{}{value}", brackets(&named, &spec));
-    let words = format!("dims have names: declare them with `dims {{..}}`, and the array as `{target}: {dtype}[I, J]{value}`");
+    let words =
+        format!("dims have names: declare them with `dims {{..}}`, and the array as `{target}: {dtype}[I, J]{value}`");
     let answer = if new.is_empty() {
         Answer::line(line).noted(note)
     } else {
@@ -362,7 +399,8 @@ fn positions(call: &Call<'_>) -> Option<Answer> {
 
 /// `einops.rearrange(x, 'b d -> d b')`: letters stand for the dims in their order.
 fn rearranged(call: &Call<'_>) -> Option<Answer> {
-    let words = "the brackets of the result state its dims, `C[J, I]_? = A`; a merged dim is a composite, `dims {N = B*S}`";
+    let words =
+        "the brackets of the result state its dims, `C[J, I]_? = A`; a merged dim is a composite, `dims {N = B*S}`";
     let pattern = call.positional.iter().find(|text| text.contains("->"))?.trim_matches(['\'', '"']);
     let (from, to) = pattern.split_once("->")?;
     let array = *call.arrays().first()?;

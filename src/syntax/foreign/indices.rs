@@ -14,14 +14,23 @@ pub(super) fn by_index(text: &str, known: Known<'_>) -> Option<Foreign> {
         let items = pieces(&text[open + 1..close]);
         let is_result = !text.contains('=') || text.find('=').is_some_and(|equals| open < equals);
         let stands_alone = is_result && !text[close..].contains(['=', '(']) && start > 0;
-        if name.is_empty() || name.parse::<DType>().is_ok() || is_result && !stands_alone || !are_indices(name, &items, known) {
+        if name.is_empty()
+            || name.parse::<DType>().is_ok()
+            || is_result && !stands_alone
+            || !are_indices(name, &items, known)
+        {
             return None;
         }
         let line = |value: &str| format!("{}{value}{}", &text[..start], &text[close + 1..]);
         let offers = if items.contains(&"None") {
             vec![Offer::line(line(name)).with(": broadcasting aligns dims by name")]
         } else {
-            known.dims(name).and_then(|dims| picked(name, &dims, &items)).map(|(value, dims)| offer(&line(&value), &dims)).into_iter().collect()
+            known
+                .dims(name)
+                .and_then(|dims| picked(name, &dims, &items))
+                .map(|(value, dims)| offer(&line(&value), &dims))
+                .into_iter()
+                .collect()
         };
         Some(Foreign {
             at: open..close + 1,

@@ -168,7 +168,8 @@ fn further(mut line: String, known: Known<'_>, parses: fn(&str) -> bool) -> Stri
         if parses(&line) {
             break;
         }
-        let next = calls(&line, known).find_map(|(at, call)| answer(&call)?.equivalents.first()?.placed(&line, &at, &call));
+        let next =
+            calls(&line, known).find_map(|(at, call)| answer(&call)?.equivalents.first()?.placed(&line, &at, &call));
         match next {
             Some(next) if next != line => line = next,
             Some(_) | None => break,

@@ -37,7 +37,8 @@ impl<'a> Signed<'a> {
     }
 
     fn with(&self, value: &str) -> String {
-        let alone = self.before.trim_end_matches(is_blank).ends_with('=') && self.behind.trim_matches(is_blank).is_empty();
+        let alone =
+            self.before.trim_end_matches(is_blank).ends_with('=') && self.behind.trim_matches(is_blank).is_empty();
         let value = if alone { value.to_owned() } else { operand(value) };
         format!("{}{value}{}", self.before, self.behind)
     }
@@ -72,7 +73,9 @@ pub(super) fn by_sign(text: &str, known: Known<'_>) -> Option<Foreign> {
     }
     let divided = text.find("//").filter(|at| {
         let behind = text[at + 2..].trim_matches(is_blank);
-        !behind.is_empty() && behind.bytes().all(|c| c.is_ascii_alphanumeric() || b"_.()".contains(&c)) && text.contains('=')
+        !behind.is_empty()
+            && behind.bytes().all(|c| c.is_ascii_alphanumeric() || b"_.()".contains(&c))
+            && text.contains('=')
     });
     if let Some(at) = divided {
         let signed = Signed::around(text, at, "//");
