@@ -372,7 +372,7 @@ impl Checker {
                     let help = match self.value(call.operand).definition {
                         _ if !closes => used,
                         _ if matches!(collective, Collective::AllReduce { .. }) && !from.open.is_empty() => {
-                            format!("the sum is open over `{others}`: use `AllReduce_{others}`")
+                            format!("the sum is open over `{others}`; write `AllReduce_{others}`")
                         }
                         Definition::Collective {
                             collective: Collective::AllReduce { axes } | Collective::AllGather { axes },

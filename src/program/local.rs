@@ -58,13 +58,16 @@ impl Checker {
             (Some(one), Some(other)) if one == other => Ok(one),
             (Some(one), Some(other)) => {
                 let name = self.dims.name(dim.id);
-                let text = |axes: Axes| match axes.is_empty() {
-                    true => "not sharded".to_owned(),
-                    false => format!("sharded over `{}`", axes.set().names(&self.mesh)),
-                };
                 let short = |id: ValueId| self.value(id).name.clone().unwrap_or_else(|| self.show(id));
-                let why =
-                    format!("`{name}` is {} in `{}` and {} in `{}`", text(one), short(left), text(other), short(right));
+                let text = |axes: Axes, id: ValueId| match axes.is_empty() {
+                    true => format!("not in `{}`", short(id)),
+                    false => format!("over `{}` in `{}`", axes.set().names(&self.mesh), short(id)),
+                };
+                let [first, second] = match one.is_empty() {
+                    true => [text(other, right), text(one, left)],
+                    false => [text(one, left), text(other, right)],
+                };
+                let why = format!("`{name}` is sharded {first} and {second}");
                 let help = format!("shard `{name}` alike in both operands, or write `*` and let the compiler reshard");
                 let mut fixes = self.sharded_alike(left, dim, other);
                 fixes.extend(self.sharded_alike(right, dim, one));

@@ -21,8 +21,8 @@ pub(super) fn answer(call: &Call<'_>) -> Option<Answer> {
     let plain = call.plain();
     let found = Collective::of(call);
     Some(match plain.as_str() {
-        "psum" | "allreduce" | "iallreduce" | "allreducetensor" => found.reduce()?.or(COLLECTIVES),
-        "pmean" => found.mean()?.or(COLLECTIVES),
+        "psum" | "allreduce" | "iallreduce" | "allreducetensor" => found.reduce()?,
+        "pmean" => found.mean()?,
         "pmax" | "pmin" => found.extreme(if plain == "pmin" { "MIN" } else { "MAX" })?,
         "psumscatter" | "reducescatter" | "reducescattertensor" | "reducescatterblock" => found.scatter()?,
         "allgather" | "allgatherintotensor" | "allgathertensor" | "allgatherv" => {
@@ -31,12 +31,12 @@ pub(super) fn answer(call: &Call<'_>) -> Option<Answer> {
         }
         "alltoall" | "alltoallsingle" => {
             let operand = found.operand?;
-            let dim = call.counted(call.keyword(&["split_axis", "split_dimension"]).or_else(|| found.place(1)));
             let over = found.run(|name| call.known.sharding(name));
-            match dim.or_else(|| call.known.whole_dim(operand)) {
-                Some(dim) => found.whole(format!("AllToAll_{{{over},{dim}}}({operand})")).or(COLLECTIVES),
-                None => Answer::words(COLLECTIVES),
-            }
+            let stated = call.counted(call.keyword(&["split_axis", "split_dimension"]).or_else(|| found.place(1)));
+            // The axes move from the dim that has them to one that has none.
+            let dims = stated.into_iter().chain(call.known.whole_dim(operand));
+            let calls = dims.map(|dim| format!("AllToAll_{{{over},{dim}}}({operand})"));
+            calls.fold(Answer::default(), |answer, text| found.otherwise(answer, text)).or(COLLECTIVES)
         }
         "broadcast" | "bcast" if !call.path.is_empty() || call.name != plain => Answer::words(
             "arrays that no axis shards are on all devices; `Broadcast_X(A)` sends an array that one device holds",
@@ -198,7 +198,7 @@ impl<'a, 'b> Collective<'a, 'b> {
         }
         let known = self.call.known;
         if is_loose(operand) {
-            let answer = self.whole(operand.to_owned());
+            let answer = self.whole(operand.to_owned()).or(COLLECTIVES);
             return Some(answer.noted(", and the compiler inserts the AllReduce"));
         }
         let reduced = format!("AllReduce_{over}({operand})");
@@ -207,7 +207,7 @@ impl<'a, 'b> Collective<'a, 'b> {
         let sharded = known.items(operand).into_iter().flatten().filter_map(|item| item.split_once('_'));
         let dim = sharded.filter(|(_, axes)| *axes == over).map(|(dim, _)| dim).next();
         Some(match dim.filter(|_| !is_open) {
-            None => self.whole(reduced),
+            None => self.whole(reduced).or(COLLECTIVES),
             Some(dim) => {
                 let gathered =
                     self.whole(format!("AllGather_{over}({operand})")).noted(" to unshard `".to_owned() + dim + "`");
@@ -225,10 +225,10 @@ impl<'a, 'b> Collective<'a, 'b> {
         let (operand, over) = (self.operand?, self.summed());
         let reduced = format!("AllReduce_{over}({operand})");
         if self.call.known.open(operand).is_some_and(|(operator, _)| operator == "MEAN") {
-            return Some(self.whole(reduced));
+            return Some(self.whole(reduced).or(COLLECTIVES));
         }
         Some(match self.call.known.size(&over) {
-            Some(size) => self.whole(format!("{reduced} / {size}")),
+            Some(size) => self.whole(format!("{reduced} / {size}")).or(COLLECTIVES),
             None => Answer::words(
                 "a mean is an AllReduce of `{MEAN_X}`, or of a sum that is divided by the size of the axis",
             ),

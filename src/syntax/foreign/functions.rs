@@ -151,10 +151,13 @@ pub(super) fn answer(call: &Call<'_>) -> Option<Answer> {
         "zeros" | "ones" | "empty" | "full" | "rand" | "randn" | "normal" | "uniform" | "array" | "zeroslike"
         | "oneslike" | "fulllike" | "emptylike" => filled(call, plain)?,
         "arange" | "iota" | "broadcastediota" => positions(call)?,
-        "scan" | "foriloop" | "whileloop" => Answer::words(
-            "a loop is written `repeat 4 {`, the statements of its body, and `}`; an array that the body assigns again is \
-             carried on",
-        ),
+        "scan" | "foriloop" | "whileloop" => {
+            let count = call.keyword(&["length"]).filter(|count| is_integer(count)).unwrap_or("4");
+            Answer::words(format!(
+                "a loop is written `repeat {count} {{`, the statements of its body, and `}}`; an array that the body \
+                 assigns again is carried on"
+            ))
+        }
         "t" | "transpose" | "swapaxes" | "permute" | "moveaxis" if call.is_factor || call.has_layout => {
             Answer::call(first?).noted(", without a transposition: dims have names")
         }
