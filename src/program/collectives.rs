@@ -248,7 +248,8 @@ impl Checker {
             _ => help,
         };
         let collective = format!("`{}`", call.text);
-        Err(CheckError::CollectiveDim { fixes: Vec::new(), collective, at: last.span, help }.into())
+        let label = "not a dim of the operand";
+        Err(CheckError::CollectiveDim { fixes: Vec::new(), collective, label, at: last.span, help }.into())
     }
 
     /// The dim that gets the axes: the written one, the one that has them in the written result, or the only one.
@@ -274,7 +275,8 @@ impl Checker {
         let names = value.dims.iter().map(|dim| self.dims.name(dim.id));
         let heads = names.map(|dim| format!("{kind}_{{{},{dim}}}", axes.trim_matches(['{', '}'])));
         let fixes = heads.map(|head| Fix::new(Edit::Replace(call.at), head)).collect();
-        CheckError::CollectiveDim { fixes, collective: format!("`{}`", call.text), at: call.at, help }.into()
+        let (collective, label) = (format!("`{}`", call.text), "expected axes and a dim");
+        CheckError::CollectiveDim { fixes, collective, label, at: call.at, help }.into()
     }
 
     /// The axes without a subscript: those that lead to the written result, or all possible ones.

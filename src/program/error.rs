@@ -659,7 +659,8 @@ pub(super) enum CheckError {
     CollectiveDim {
         fixes: Vec<Fix>,
         collective: String,
-        #[label("expected axes and a dim")]
+        label: &'static str,
+        #[label("{label}")]
         at: Span,
         #[help]
         help: String,

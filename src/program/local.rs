@@ -61,7 +61,7 @@ impl Checker {
                 let short = |id: ValueId| self.value(id).name.clone().unwrap_or_else(|| self.show(id));
                 let text = |axes: Axes, id: ValueId| match axes.is_empty() {
                     true => format!("not in `{}`", short(id)),
-                    false => format!("over `{}` in `{}`", axes.set().names(&self.mesh), short(id)),
+                    false => format!("over `{}` in `{}`", axes.names(&self.mesh), short(id)),
                 };
                 let [first, second] = match one.is_empty() {
                     true => [text(other, right), text(one, left)],

@@ -137,10 +137,10 @@ pub(super) fn answer(call: &Call<'_>) -> Option<Answer> {
     let arrays = call.arrays();
     let first = arrays.first().copied();
     if let Some((_, sign)) = OPERATORS.iter().find(|(name, _)| *name == plain) {
-        return Some(Answer::call(format!("{} {sign} {}", operand(first?), operand(arrays.get(1)?))).or(DIMS));
+        return Some(Answer::call(format!("{} {sign} {}", operand(first?), operand(arrays.get(1)?))));
     }
     if let Some((_, name)) = RENAMED.iter().find(|(name, _)| *name == plain) {
-        return Some(Answer::call(format!("{name}({})", arrays.join(", "))).or(DIMS));
+        return Some(Answer::call(format!("{name}({})", arrays.join(", "))));
     }
     if let Some((_, words)) = ADVICE.iter().find(|(names, _)| names.contains(&plain)) {
         return Some(Answer::words(*words));
@@ -237,7 +237,7 @@ pub(super) fn answer(call: &Call<'_>) -> Option<Answer> {
         }
         "dropout" => Answer::call(first?).noted(": programs have no `dropout`"),
         same if is_elsewhere && SAME.contains(&same) && (call.is_module() || arrays.len() == 1) => {
-            Answer::call(format!("{same}({})", arrays.join(", "))).or(DIMS)
+            Answer::call(format!("{same}({})", arrays.join(", ")))
         }
         _ => return None,
     };
@@ -245,7 +245,7 @@ pub(super) fn answer(call: &Call<'_>) -> Option<Answer> {
 }
 
 /// Words for functions whose line does not check.
-const DIMS: &str =
+pub(super) const DIMS: &str =
     "functions have no module, and dims have names: `sum_J(A)`, `softmax_J(A)`, `C[I, K] = A * B`, `relu(A)`";
 
 /// A function of a module, or a method, that nothing else explains.
@@ -285,7 +285,7 @@ fn einsum(call: &Call<'_>) -> Option<Answer> {
     }
     let product = factors.iter().map(|factor| operand(factor)).collect::<Vec<_>>().join(" * ");
     if call.has_layout {
-        return Some(Answer::call(product).or(DIMS));
+        return Some(Answer::call(product));
     }
     let (from, result) = spec.split_once("->").unwrap_or((spec, ""));
     // Letters stand for the dims of the operands.
@@ -301,8 +301,8 @@ fn einsum(call: &Call<'_>) -> Option<Answer> {
         let dim = |letter: char| named.iter().find(|(known, _)| *known == letter).map(|(_, dim)| dim.clone());
         let dims: Option<Vec<String>> = result.trim().chars().map(dim).collect();
         return Some(match dims.filter(|dims| !dims.is_empty()) {
-            Some(dims) => Answer::result(format!("[{}]_?", dims.join(", ")), product).or(DIMS),
-            None => Answer::call(product).or(DIMS),
+            Some(dims) => Answer::result(format!("[{}]_?", dims.join(", ")), product),
+            None => Answer::call(product),
         });
     }
     let is_plain = result.trim().chars().all(|c| c.is_ascii_alphabetic()) && !result.trim().is_empty();

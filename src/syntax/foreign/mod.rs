@@ -157,7 +157,7 @@ fn answered(text: &str, at: Range<usize>, call: &Call<'_>, answer: Answer, parse
         offers: offers.collect(),
         title: answer.title.unwrap_or_else(|| format!("unsupported syntax `{}`", call.dotted())),
         label: answer.label.unwrap_or_else(|| call.label()),
-        words: answer.words,
+        words: if answer.words.is_empty() { functions::DIMS.to_owned() } else { answer.words },
         at: at.start..at.start + call.dotted().len(),
     }
 }

@@ -81,7 +81,8 @@ pub(super) fn by_sign(text: &str, known: Known<'_>) -> Option<Foreign> {
         let signed = Signed::around(text, at, "//");
         let offers = signed.map_or_else(Vec::new, |signed| {
             let (left, right) = (signed.left, signed.right);
-            let whole = signed.with(&format!("i32(f32({left}) / {right})"));
+            let inner = left.strip_prefix('(').and_then(|left| left.strip_suffix(')')).unwrap_or(left);
+            let whole = signed.with(&format!("i32(f32({inner}) / {right})"));
             vec![Offer::line(signed.with(&format!("{left} / {right}"))), Offer::line(whole).with(" for whole numbers")]
         });
         let words = "arrays are divided by `/`; the quotient of whole numbers is `i32(f32(A) / n)`";
