@@ -132,7 +132,7 @@ fn translate(found: &mut Diagnostic, source: &str, ast: &Ast, broken: usize) {
 /// The changes that work; some count only if all before them fail.
 fn first_right(fixes: Vec<Fix>, works: impl Fn(&Fix) -> bool) -> Vec<Fix> {
     fixes.into_iter().fold(Vec::new(), |mut right, fix| {
-        if !(fix.otherwise && !right.is_empty()) && works(&fix) {
+        if (right.is_empty() || !fix.otherwise) && works(&fix) {
             right.push(fix);
         }
         right
