@@ -84,7 +84,7 @@ impl<'a> Call<'a> {
         let (name, axes) = self.name.rsplit_once('_')?;
         let plain = name.replace('_', "").to_lowercase();
         let is_ours = CollectiveName::ALL.iter().any(|kind| kind.word() == name);
-        (!is_ours && self.known.is_axes(axes) && super::collectives::is_collective(&plain)).then_some((name, axes))
+        (!is_ours && self.known.is_axes(axes) && is_collective(&plain)).then_some((name, axes))
     }
 
     /// Whether the path is a module and not an array.
@@ -118,7 +118,7 @@ impl<'a> Call<'a> {
 
     /// What the call is.
     pub(super) fn label(&self) -> String {
-        let kind = if super::collectives::is_collective(&self.plain()) { "collective" } else { "function" };
+        let kind = if is_collective(&self.plain()) { "collective" } else { "function" };
         match self.system() {
             _ if self.name == "T" => "dims have names".to_owned(),
             Some(system) => format!("a {kind} of {system}"),
@@ -154,6 +154,13 @@ impl<'a> Call<'a> {
         let values = self.keywords.iter().map(|(_, value)| *value);
         self.positional.iter().copied().chain(values).find_map(partition)
     }
+}
+
+/// Whether a name, without case and `_`, is that of a collective.
+fn is_collective(plain: &str) -> bool {
+    let all = ["psum", "pmean", "pmax", "pmin", "ppermute", "collectivepermute", "broadcast", "bcast", "barrier"];
+    let starts = ["allreduce", "iallreduce", "psumscatter", "reducescatter", "allgather", "alltoall"];
+    all.contains(&plain) || starts.iter().any(|start| plain.starts_with(start))
 }
 
 /// The dtype of `jnp.float32` or `'int8'`.

@@ -10,13 +10,6 @@ const COLLECTIVES: &str = "collectives name their axes after `_`: `AllReduce_X(A
 const NO_ARRAYS: [&str; 11] =
     ["None", "axis", "comm", "count", "datatype", "group", "mesh", "n", "op", "root", "stream"];
 
-/// Whether a name, without case and `_`, is that of a collective.
-pub(super) fn is_collective(plain: &str) -> bool {
-    let all = ["psum", "pmean", "pmax", "pmin", "ppermute", "collectivepermute", "broadcast", "bcast", "barrier"];
-    let starts = ["allreduce", "iallreduce", "psumscatter", "reducescatter", "allgather", "alltoall"];
-    all.contains(&plain) || starts.iter().any(|start| plain.starts_with(start))
-}
-
 pub(super) fn answer(call: &Call<'_>) -> Option<Answer> {
     let plain = call.plain();
     let found = Collective::of(call);
