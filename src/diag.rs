@@ -46,6 +46,10 @@ pub struct Fix {
     pub edit: Edit,
     /// The new text.
     pub text: String,
+    /// How the help words the change, if the text alone does not say it.
+    pub said: Option<String>,
+    /// Whether it is tried only if all changes before it fail.
+    pub otherwise: bool,
 }
 
 /// The place that a [`Fix`] edits.
@@ -62,6 +66,11 @@ pub enum Edit {
 }
 
 impl Fix {
+    /// A change that its text describes.
+    pub fn new(edit: Edit, text: String) -> Fix {
+        Fix { edit, text, said: None, otherwise: false }
+    }
+
     /// Applies the change to the source.
     ///
     /// - `statement`: the statement of the diagnostic.

@@ -10,6 +10,7 @@
 //! the program text up to the statement at fault, without other statements at fault. The result is checked, and
 //! planned to find its communication.
 
+mod guess;
 mod spell;
 mod waste;
 mod written;
@@ -23,7 +24,7 @@ use crate::plan;
 use crate::program::{self, Program};
 use crate::recipe::Lowering;
 use crate::span::Span;
-use crate::syntax::{self, Ast, StatementKind};
+use crate::syntax::{self, Ast, Statement, StatementKind};
 use crate::topology::{Hardware, Topology};
 use crate::units::Bytes;
 use strsim::osa_distance;
@@ -47,27 +48,48 @@ struct Tried {
     received: Option<Bytes>,
 }
 
+/// Codes of the checker for calls that another system may have.
+const CALLS: [&str; 5] =
+    ["unknown-function", "unknown-collective", "function-arguments", "function-subscript", "layout-mismatch"];
+
 /// Tries the proposed changes of all errors. Those that work are kept and become the help, cheapest first.
 pub fn try_fixes(source: &str, ast: &Ast, diagnostics: &mut Diagnostics) {
     if source.len() > LONGEST_SOURCE {
-        diagnostics.iter_mut().for_each(|found| found.fixes.clear());
+        diagnostics.iter_mut().for_each(withdraw);
         return;
     }
+    guess::declare_sizes(source, ast, diagnostics);
     let errors = diagnostics.iter().filter(|found| found.severity == Severity::Error);
     let faults: Vec<Span> = errors.filter_map(|found| statement_at(ast, found.span())).collect();
-    for found in diagnostics.iter_mut().filter(|found| found.fixes.is_empty()) {
-        found.fixes.extend(respelled(found, source));
+    let broken = syntax::parse(source).1.count(Severity::Error);
+    for found in diagnostics.iter_mut() {
+        translate(found, source, ast, broken);
+        if found.fixes.is_empty() {
+            found.fixes.extend(respelled(found, source));
+        }
+        if found.fixes.is_empty() {
+            found.fixes = guess::changes(found, source, ast);
+        }
     }
     let proposing = diagnostics.iter_mut().filter(|found| !found.fixes.is_empty());
     for (place, found) in proposing.enumerate() {
-        let fixes = std::mem::take(&mut found.fixes);
         if place >= MOST_ERRORS {
+            withdraw(found);
             continue;
         }
-        let Some(statement) = statement_at(ast, found.span()) else {
-            found.fixes = fixes.into_iter().filter(|fix| parses_better(source, fix)).collect();
+        let statement = statement_at(ast, found.span());
+        let Some(statement) = statement.filter(|_| !is_text(found)) else {
+            let most = broken - usize::from(statement.is_none());
+            let right = first_right(std::mem::take(&mut found.fixes), |fix| is_right(source, fix, most));
+            if right.is_empty() {
+                withdraw(found);
+            } else if found.help.as_deref().is_none_or(|help| diag::meant(help).is_none()) {
+                found.help = Some(lines(&right));
+            }
+            found.fixes = right;
             continue;
         };
+        let fixes = std::mem::take(&mut found.fixes);
         let bench = Bench { source, ast, statement, faults: &faults };
         let tried = bench.ranked(fixes);
         if !tried.is_empty() {
@@ -76,6 +98,64 @@ pub fn try_fixes(source: &str, ast: &Ast, diagnostics: &mut Diagnostics) {
             }
             found.fixes = tried.into_iter().map(|tried| tried.fix).collect();
         }
+    }
+}
+
+/// Whether the changes of an error are guesses from the text.
+fn is_text(found: &Diagnostic) -> bool {
+    found.code == "foreign-syntax"
+}
+
+/// Removes changes that were not tried, and the help that quotes one.
+fn withdraw(found: &mut Diagnostic) {
+    let quoted = found.fixes.iter().any(|fix| found.help.as_deref() == Some(format!("write `{}`", fix.text).as_str()));
+    if quoted {
+        found.help = None;
+    }
+    found.fixes.clear();
+}
+
+/// A call that the checker does not know, but another system does, is reported as such. Where the checker knows the
+/// function but not its arguments, an equivalent has to check.
+fn translate(found: &mut Diagnostic, source: &str, ast: &Ast, broken: usize) {
+    if !CALLS.contains(&found.code.as_str()) || found.severity != Severity::Error {
+        return;
+    }
+    let Some(statement) = innermost(&ast.statements, found.span()) else { return };
+    let Some((error, fixes)) = syntax::foreign_call(source, statement, found.span()) else { return };
+    let is_unknown = found.code.starts_with("unknown");
+    if is_unknown || fixes.iter().any(|fix| is_right(source, fix, broken)) {
+        *found = Diagnostic { fixes, ..Diagnostic::new(&error) };
+    }
+}
+
+/// The changes that work; some count only if all before them fail.
+fn first_right(fixes: Vec<Fix>, works: impl Fn(&Fix) -> bool) -> Vec<Fix> {
+    fixes.into_iter().fold(Vec::new(), |mut right, fix| {
+        if (right.is_empty() || !fix.otherwise) && works(&fix) {
+            right.push(fix);
+        }
+        right
+    })
+}
+
+/// The help for changes of whole statements: `write .., or ..`.
+fn lines(fixes: &[Fix]) -> String {
+    let said = |fix: &Fix| fix.said.clone().unwrap_or_else(|| format!("`{}`", fix.text));
+    match fixes {
+        [removed] if removed.text.is_empty() => {
+            format!("remove {}", removed.said.as_deref().unwrap_or("the line"))
+        }
+        fixes => format!("write {}", fixes.iter().map(said).collect::<Vec<_>>().join(", or ")),
+    }
+}
+
+/// The innermost statement at a position.
+fn innermost(statements: &[Statement], place: Span) -> Option<Span> {
+    let around = statements.iter().find(|one| one.span.start <= place.start && place.start < one.span.end)?;
+    match &around.kind {
+        StatementKind::Repeat { body, .. } | StatementKind::Def { body, .. } => innermost(body, place),
+        _ => Some(around.span),
     }
 }
 
@@ -88,19 +168,22 @@ pub fn apply_one(source: &str, found: &Diagnostics) -> Option<String> {
     found.iter().find(sole).map(|found| found.fixes[0].apply(source, statement(found)))
 }
 
-/// Whether a line that replaces a statement without a parse has no error of its own.
-fn parses_better(source: &str, fix: &Fix) -> bool {
+/// Whether a text that replaces a statement has no error of its own, and leaves at most so many syntax errors.
+fn is_right(source: &str, fix: &Fix, most: usize) -> bool {
     let Edit::Replace(at) = fix.edit else { return false };
     let changed = fix.apply(source, at);
-    let (ast, after) = syntax::parse(&changed);
-    if after.count(Severity::Error) >= syntax::parse(source).1.count(Severity::Error) {
+    let (ast, unread) = syntax::parse(&changed);
+    if unread.count(Severity::Error) > most {
         return false;
     }
     let start = at.range().start;
     let line = start..start + fix.text.len();
-    let (_, found) = program::check(&ast);
-    let is_wrong = |found: &Diagnostic| found.severity == Severity::Error && found.code != "no-result";
-    !found.iter().any(|found| is_wrong(found) && line.contains(&found.span().range().start))
+    let (_, unchecked) = program::check(&ast);
+    let is_wrong = |found: &Diagnostic| {
+        let is_error = found.severity == Severity::Error && found.code != "no-result";
+        is_error && line.contains(&found.span().range().start)
+    };
+    !unread.iter().chain(unchecked.iter()).any(is_wrong)
 }
 
 /// Proposes a known word that is similar to the misspelled one.
@@ -118,7 +201,7 @@ fn respelled(found: &Diagnostic, source: &str) -> Option<Fix> {
     let edits = |end: &usize| osa_distance(&labelled[..*end].to_lowercase(), &near.to_lowercase());
     let end = ends.min_by_key(edits).filter(|end| edits(end) <= MOST_EDITS)?;
     let start = found.span().range().start;
-    Some(Fix { edit: Edit::Replace(Span::new(start, start + end)), text: near.to_owned() })
+    Some(Fix::new(Edit::Replace(Span::new(start, start + end)), near.to_owned()))
 }
 
 /// The statement that contains a position.
@@ -243,6 +326,9 @@ fn offer(tried: &Tried, source: &str) -> String {
         None => String::new(),
     };
     let text = &tried.fix.text;
+    if let Some(said) = &tried.fix.said {
+        return format!("{said}{cost}");
+    }
     match tried.fix.edit {
         Edit::Before => format!("`{text}` first{cost}"),
         Edit::Below(above) => format!("`{text}` below `{}`{cost}", above.text(source)),

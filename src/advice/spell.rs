@@ -366,9 +366,9 @@ impl<'a> Speller<'a> {
         let mut fixes = Vec::new();
         if let Some(block) = block.filter(|_| !before.is_empty()) {
             let start = Span { end: block.start, ..block };
-            fixes.push(Fix { edit: Edit::Replace(start), text: format!("{}\n", before.join("\n")) });
+            fixes.push(Fix::new(Edit::Replace(start), format!("{}\n", before.join("\n"))));
         }
-        fixes.push(Fix { edit: Edit::Statement, text: own.join("\n") });
+        fixes.push(Fix::new(Edit::Statement, own.join("\n")));
         Some(fixes)
     }
 

@@ -99,7 +99,7 @@ fn parts(plan: &Plan) -> Option<Fix> {
     let part = |axis| format!("{}: {}", mesh.axis(axis).name, mesh.size(axis));
     let lines = mesh.cuts().map(|(name, parts)| format!("axis {name} = {{{}}}", parts.iter().map(part).join(", ")));
     let text = lines.collect::<Vec<_>>().join("\n");
-    (!text.is_empty()).then_some(Fix { edit: Edit::Below(plan.program.axes), text })
+    (!text.is_empty()).then_some(Fix::new(Edit::Below(plan.program.axes), text))
 }
 
 /// The moves in notation, without duplicates.

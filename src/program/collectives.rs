@@ -97,7 +97,7 @@ impl Checker {
         }
         let (gives, said) = (self.show_as(id, name), format!("{name}{}", written.text));
         let brackets = value.brackets(&self.mesh, &self.dims);
-        let mut fixes = vec![Fix { edit: Edit::Replace(written.span), text: brackets }];
+        let mut fixes = vec![Fix::new(Edit::Replace(written.span), brackets)];
         if let Definition::Collective { operand, from: layout, .. } = &value.definition {
             // Another collective leads to the written layout.
             if let Wanted::Exact(to) = &written.wanted
@@ -105,10 +105,10 @@ impl Checker {
             {
                 let dim_name = |dim: usize| self.dims.name(value.dims[dim].id);
                 let step = one_step(layout, to, &self.mesh).map(|step| step.name(layout, &self.mesh, dim_name));
-                fixes.extend(step.map(|text| Fix { edit: Edit::Replace(from), text }));
+                fixes.extend(step.map(|text| Fix::new(Edit::Replace(from), text)));
             }
             // Without its head the statement is a bare move.
-            fixes.push(Fix { edit: Edit::Replace(span), text: self.show(*operand) });
+            fixes.push(Fix::new(Edit::Replace(span), self.show(*operand)));
         }
         Err(CheckError::CollectiveResult {
             fixes,
@@ -248,7 +248,8 @@ impl Checker {
             _ => help,
         };
         let collective = format!("`{}`", call.text);
-        Err(CheckError::CollectiveDim { collective, at: last.span, help }.into())
+        let label = "not a dim of the operand";
+        Err(CheckError::CollectiveDim { fixes: Vec::new(), collective, label, at: last.span, help }.into())
     }
 
     /// The dim that gets the axes: the written one, the one that has them in the written result, or the only one.
@@ -271,7 +272,11 @@ impl Checker {
         let name = whole.map_or_else(|| self.first_dim(call), |place| self.dims.name(value.dims[place].id));
         let kind = kind_text(call.kind);
         let help = format!("write it after the axes: `{kind}_{{{},{name}}}`", axes.trim_matches(['{', '}']));
-        CheckError::CollectiveDim { collective: format!("`{}`", call.text), at: call.at, help }.into()
+        let names = value.dims.iter().map(|dim| self.dims.name(dim.id));
+        let heads = names.map(|dim| format!("{kind}_{{{},{dim}}}", axes.trim_matches(['{', '}'])));
+        let fixes = heads.map(|head| Fix::new(Edit::Replace(call.at), head)).collect();
+        let (collective, label) = (format!("`{}`", call.text), "expected axes and a dim");
+        CheckError::CollectiveDim { fixes, collective, label, at: call.at, help }.into()
     }
 
     /// The axes without a subscript: those that lead to the written result, or all possible ones.
@@ -309,7 +314,22 @@ impl Checker {
 
     fn axis_error(&self, call: &Call<'_>, why: String, help: String, at: Span) -> Failure {
         let (collective, operand) = (format!("`{}`", call.text), self.show(call.operand));
-        CheckError::CollectiveAxis { collective, operand, why, at, from: self.place(call.operand), help }.into()
+        let (fixes, from) = (self.other_axes(call), self.place(call.operand));
+        CheckError::CollectiveAxis { fixes, collective, operand, why, at, from, help }.into()
+    }
+
+    /// The collective over the axes that the operand has: an AllGather of the dims, an AllReduce of the open sum.
+    fn other_axes(&self, call: &Call<'_>) -> Vec<Fix> {
+        let (dims, open) = (call.from.dim_axes(), call.from.open);
+        let gathers =
+            call.kind == CollectiveName::AllGather || call.kind == CollectiveName::AllReduce && open.is_empty();
+        let heads = [(gathers, "AllGather", dims), (call.kind == CollectiveName::AllReduce, "AllReduce", open)];
+        let heads = heads
+            .into_iter()
+            .filter(|(fits, _, axes)| *fits && !axes.is_empty() && call.from.operator != Operator::Root);
+        heads
+            .map(|(_, word, axes)| Fix::new(Edit::Replace(call.at), format!("{word}_{}", axes.names(&self.mesh))))
+            .collect()
     }
 
     /// Why a collective does not apply to its operand.
@@ -354,7 +374,7 @@ impl Checker {
                     let help = match self.value(call.operand).definition {
                         _ if !closes => used,
                         _ if matches!(collective, Collective::AllReduce { .. }) && !from.open.is_empty() => {
-                            format!("the sum is open over `{others}`: use `AllReduce_{others}`")
+                            format!("the sum is open over `{others}`; write `AllReduce_{others}`")
                         }
                         Definition::Collective {
                             collective: Collective::AllReduce { axes } | Collective::AllGather { axes },
@@ -412,7 +432,7 @@ impl Checker {
         let fixes = match (self.depth, &self.target) {
             (0, target) => {
                 let target = target.as_deref().unwrap_or(&name);
-                vec![Fix { edit: Edit::Statement, text: format!("{} -> {target}{after}", self.show(call.operand)) }]
+                vec![Fix::new(Edit::Statement, format!("{} -> {target}{after}", self.show(call.operand)))]
             }
             (_, _) => Vec::new(),
         };

@@ -32,11 +32,21 @@ pub(super) struct Ground {
     pub(super) axes: Span,
 }
 
+/// The name of the array that a statement declares or computes, in quotes.
+fn first_name(statement: &StatementKind) -> String {
+    let name = match statement {
+        StatementKind::Input { name, .. } => Some(name),
+        StatementKind::Assign { target, .. } => target.name.as_ref(),
+        _ => None,
+    };
+    name.map_or_else(|| "the statement".to_owned(), |name| format!("`{}`", name.node))
+}
+
 /// Reads all `mesh` and `dims` statements; `None` without a usable mesh.
 pub(super) fn read(ast: &Ast, diagnostics: &mut Diagnostics) -> Option<Ground> {
     let mut mesh: Option<(Span, Option<Grid>, Option<Name>)> = None;
     let mut views: Vec<(&Name, &[PartDecl], Span)> = Vec::new();
-    let mut first_array: Option<Span> = None;
+    let mut first_array: Option<(Span, String)> = None;
     let mut sizes = Sizes::default();
     let mut networks: Vec<Name> = Vec::new();
     for statement in &ast.statements {
@@ -46,7 +56,7 @@ pub(super) fn read(ast: &Ast, diagnostics: &mut Diagnostics) -> Option<Ground> {
                     diagnostics.push(&CheckError::MeshRepeated { first, second: statement.span });
                     continue;
                 }
-                if let Some(first) = first_array {
+                if let Some((_, first)) = first_array.clone() {
                     let what = "the mesh".to_owned();
                     diagnostics.push(&CheckError::MeshLate { what, first, mesh: statement.span });
                 }
@@ -58,7 +68,7 @@ pub(super) fn read(ast: &Ast, diagnostics: &mut Diagnostics) -> Option<Ground> {
                 mesh = Some((statement.span, read, hardware.clone()));
             }
             StatementKind::View { axis, parts } => {
-                if let Some(first) = first_array {
+                if let Some((_, first)) = first_array.clone() {
                     let what = format!("the parts of `{}`", axis.node);
                     diagnostics.push(&CheckError::MeshLate { what, first, mesh: statement.span });
                 }
@@ -70,7 +80,7 @@ pub(super) fn read(ast: &Ast, diagnostics: &mut Diagnostics) -> Option<Ground> {
                 }
             }
             StatementKind::Input { .. } | StatementKind::Assign { .. } | StatementKind::Repeat { .. } => {
-                first_array.get_or_insert(statement.span);
+                first_array.get_or_insert_with(|| (statement.span, first_name(&statement.kind)));
             }
             StatementKind::Output(_)
             | StatementKind::Def { .. }
@@ -82,7 +92,7 @@ pub(super) fn read(ast: &Ast, diagnostics: &mut Diagnostics) -> Option<Ground> {
     }
     // Any statement that could not be read may have been the mesh.
     if mesh.is_none() && ast.lost.is_empty() {
-        diagnostics.push(&CheckError::NoMesh { at: first_array });
+        diagnostics.push(&CheckError::NoMesh { at: first_array.map(|(at, _)| at) });
     }
     let (span, grid, hardware) = mesh?;
     let axes = views.iter().map(|(.., span)| *span).fold(span, Ord::max);

@@ -30,13 +30,13 @@ pub(super) enum CheckError {
     },
 
     #[error("{what} is declared after the first array")]
-    #[diagnostic(code("mesh-late"), help("move the line above the arrays"))]
+    #[diagnostic(code("mesh-late"), help("move the line above {first}, the first array"))]
     MeshLate {
         /// The mesh, or the parts of an axis.
         what: String,
-        #[label("the first array")]
-        first: Span,
-        #[label(primary, "declared here")]
+        /// The first array.
+        first: String,
+        #[label("below the first array")]
         mesh: Span,
     },
 
@@ -176,6 +176,7 @@ pub(super) enum CheckError {
     #[error("`{name}` is not an axis of the mesh")]
     #[diagnostic(code("unknown-axis"))]
     UnknownAxis {
+        fixes: Vec<Fix>,
         name: String,
         #[label("not an axis")]
         at: Span,
@@ -196,7 +197,19 @@ pub(super) enum CheckError {
     #[diagnostic(code("unknown-dim"))]
     UnknownDim {
         name: String,
-        #[label("unknown size")]
+        #[label("not declared in `dims`")]
+        at: Span,
+        #[help]
+        help: String,
+    },
+
+    #[error("`{axis}` is an axis, not a dim")]
+    #[diagnostic(code("unknown-dim"))]
+    AxisAsDim {
+        axis: String,
+        label: &'static str,
+        fixes: Vec<Fix>,
+        #[label("{label}")]
         at: Span,
         #[help]
         help: String,
@@ -263,7 +276,7 @@ pub(super) enum CheckError {
     #[diagnostic(code("unknown-collective"))]
     UnknownMove {
         name: String,
-        #[label("unknown collective")]
+        #[label("no such collective")]
         at: Span,
         #[help]
         help: String,
@@ -335,7 +348,7 @@ pub(super) enum CheckError {
         code("padded"),
         severity(Warning),
         help(
-            "memory, traffic and compute grow to {padded} elements; results are cut back to {size}{}",
+            "memory, traffic and compute grow to {padded} elements; {even} no padding{}",
             if *padded >= 2 * size {
                 "; some shards are all padding: shard the dim over fewer devices, or shard another dim"
             } else {
@@ -346,9 +359,12 @@ pub(super) enum CheckError {
     Padded {
         dim: String,
         size: u64,
+        split: u64,
         padded: u64,
+        /// The sizes around it that need no padding.
+        even: String,
         waste: String,
-        #[label("size not divisible by the shard count")]
+        #[label("{size} is not divisible by {split}, the number of shards")]
         at: Span,
     },
 
@@ -517,9 +533,11 @@ pub(super) enum CheckError {
         why: String,
         #[label(primary, "a local product does not communicate")]
         at: Span,
-        #[label("left operand")]
+        left_has: String,
+        #[label("{left_has}")]
         left: Span,
-        #[label("right operand")]
+        right_has: String,
+        #[label("{right_has}")]
         right: Span,
         #[help]
         help: String,
@@ -589,7 +607,8 @@ pub(super) enum CheckError {
         fixes: Vec<Fix>,
         axes: String,
         reason: String,
-        #[label(primary, "used here")]
+        label: &'static str,
+        #[label(primary, "{label}")]
         at: Span,
         #[label("sum left open here")]
         from: Span,
@@ -612,6 +631,7 @@ pub(super) enum CheckError {
     #[error("{collective} does not apply to `{operand}`: {why}")]
     #[diagnostic(code("collective-axis"))]
     CollectiveAxis {
+        fixes: Vec<Fix>,
         collective: String,
         operand: String,
         why: String,
@@ -634,11 +654,13 @@ pub(super) enum CheckError {
         at: Span,
     },
 
-    #[error("{collective} names no dim to shard")]
+    #[error("{collective} does not say which dim to shard")]
     #[diagnostic(code("collective-dim"))]
     CollectiveDim {
+        fixes: Vec<Fix>,
         collective: String,
-        #[label("no dim of the operand")]
+        label: &'static str,
+        #[label("{label}")]
         at: Span,
         #[help]
         help: String,
@@ -894,6 +916,10 @@ impl CheckError {
         | CheckError::LocalLayout { fixes, .. }
         | CheckError::OpenSumMisuse { fixes, .. }
         | CheckError::GatherMajor { fixes, .. }
+        | CheckError::AxisAsDim { fixes, .. }
+        | CheckError::UnknownAxis { fixes, .. }
+        | CheckError::CollectiveAxis { fixes, .. }
+        | CheckError::CollectiveDim { fixes, .. }
         | CheckError::CollectiveResult { fixes, .. } = self
         {
             return fixes.clone();

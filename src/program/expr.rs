@@ -13,7 +13,7 @@ use crate::dtype::DType;
 use crate::function::{Binary, ByNumber, Function, Scalar, Unary};
 use crate::layout::Dim;
 use crate::span::Span;
-use crate::syntax::{ArrayRef, BinaryOp, CollectiveName, Expr, ExprKind, Name, call_here};
+use crate::syntax::{ArrayRef, BinaryOp, CollectiveName, Expr, ExprKind, Name, is_foreign};
 use itertools::Itertools;
 use strsim::osa_distance;
 
@@ -128,7 +128,7 @@ impl Checker {
             (Some(name), Some(_)) if self.binding(&name.node).is_none() => self.implicit(array),
             (None, _) => self.implicit(array),
             (Some(name), brackets) => {
-                let help = format!("declare it, `{0}: bf16[..]`, or write its brackets here, `{0}[..]`", name.node);
+                let help = "declare it, as in `A: bf16[I_X, J]`, or write its brackets here".to_owned();
                 let help = match self.calls.is_empty() {
                     _ if name.node.starts_with(super::iota::PREFIX) => {
                         let dim = &name.node[super::iota::PREFIX.len()..];
@@ -375,7 +375,7 @@ impl Checker {
             if self.lost.contains(&whole) {
                 return Err(Failure::Reported);
             }
-            return Err(unknown_function(function, subscript, arguments).into());
+            return Err(unknown_function(function, subscript).into());
         }
         let argument = match (name, subscript, arguments) {
             ("max" | "min" | "where" | "and" | "or", [], many) if many.len() > 1 || !matches!(name, "max" | "min") => {
@@ -426,7 +426,7 @@ impl Checker {
             ("all", None, [dim, ..])
                 if !self.named_dims.contains_key(&dim.node) && is_elsewhere(function, subscript) =>
             {
-                Err(unknown_function(function, subscript, arguments).into())
+                Err(unknown_function(function, subscript).into())
             }
             ("sum" | "max" | "min" | "mean" | "any" | "all", None, [_, ..]) => {
                 self.reduction(function, subscript, argument, requested, span)
@@ -456,7 +456,7 @@ impl Checker {
                 self.rename([from, to], &inner, requested, span)
             }
             ("rename", None, _) => Err(misfit("write the old and the new dim: `rename_{S->T}(k)`").into()),
-            (_, None, _) => Err(unknown_function(function, subscript, arguments).into()),
+            (_, None, _) => Err(unknown_function(function, subscript).into()),
         }
     }
 
@@ -593,7 +593,7 @@ pub(super) fn word(function: Function) -> &'static str {
 /// Whether another system has a function of this name.
 fn is_elsewhere(function: &Name, subscript: &[Name]) -> bool {
     let whole = subscript.iter().fold(function.node.clone(), |whole, item| format!("{whole}_{}", item.node));
-    call_here(&whole, &["x".to_owned()]).is_some() || collective_in_lower_case(&whole).is_some()
+    is_foreign(&whole) || collective_in_lower_case(&whole).is_some()
 }
 
 /// `AllGather_X` for `all_gather_X`.
@@ -613,36 +613,37 @@ fn elsewhere(name: &str) -> Option<&'static str> {
         "Scatter" | "Slice" | "Shard" => "a slice needs no collective: write the layout of the result, `C[I_X, J] = A`",
         "Reduce" => "collectives that reduce are `AllReduce_X` and `ReduceScatter_{X,I}`",
         "Gather" => "the collective that gathers is `AllGather_X`",
-        "output" | "print" => "write `output C`",
         _ => return None,
     })
 }
 
-fn unknown_function(function: &Name, subscript: &[Name], arguments: &[Expr]) -> CheckError {
+fn unknown_function(function: &Name, subscript: &[Name]) -> CheckError {
     let name = &function.node;
     // `all_reduce(x)` reads as `all` with a subscript.
     let whole = subscript.iter().fold(name.clone(), |whole, item| format!("{whole}_{}", item.node));
-    let arguments: Vec<String> = arguments.iter().map(ToString::to_string).collect();
     let collective = nearest(name, CollectiveName::ALL.iter().map(|word| word.word()));
+    let around = subscript.last().map_or(function.span, |item| function.span.join(item.span));
     if let Some(near) = collective_in_lower_case(&whole).filter(|_| collective.is_none()) {
-        let help = format!("write `{near}({})`", arguments.join(", "));
-        return CheckError::UnknownFunction { name: whole, at: function.span, help };
+        return CheckError::UnknownFunction { name: whole, at: around, help: did_you_mean(&near) };
     }
     if let Some(help) = elsewhere(name) {
         return CheckError::UnknownFunction { name: name.clone(), at: function.span, help: help.to_owned() };
     }
-    let here = call_here(&whole, &arguments).or_else(|| call_here(name, &arguments));
     let items: Vec<&str> = subscript.iter().map(|item| item.node.as_str()).collect();
     let script = match items.as_slice() {
         [] => String::new(),
         [only] => format!("_{only}"),
         many => format!("_{{{}}}", many.join(",")),
     };
-    let here = collective.map(|near| did_you_mean(&format!("{near}{script}"))).or(here);
+    if let Some(near) = collective {
+        let brace = u32::from(items.len() > 1);
+        let at = Span { end: around.end + brace, ..around };
+        let help = did_you_mean(&format!("{near}{script}"));
+        return CheckError::UnknownMove { name: format!("{name}{script}"), at, help };
+    }
     let casts = DType::ALL.iter().map(|dtype| dtype.to_string()).collect::<Vec<_>>();
     let known = FUNCTIONS.into_iter().chain(Pick::words()).chain(casts.iter().map(String::as_str));
     let help = match (name.as_str(), nearest(name, known)) {
-        (_, _) if here.is_some() => here.unwrap_or_default(),
         ("neg", _) => "write `-A`".to_owned(),
         (_, Some(near)) => did_you_mean(near),
         (_, None) => {
@@ -651,10 +652,7 @@ fn unknown_function(function: &Name, subscript: &[Name], arguments: &[Expr]) -> 
     };
     // `layer_norm(x)` is a name; `sofmax_D(x)` a name and a dim.
     let is_word = |item: &str| item.len() > 1 && item.chars().all(|letter| letter.is_ascii_lowercase());
-    let name = if items.iter().all(|item| is_word(item)) && nearest(name, FUNCTIONS.into_iter()).is_none() {
-        whole
-    } else {
-        name.clone()
-    };
-    CheckError::UnknownFunction { name, at: function.span, help }
+    let is_whole = items.iter().all(|item| is_word(item)) && nearest(name, FUNCTIONS.into_iter()).is_none();
+    let (name, at) = if is_whole { (whole, around) } else { (name.clone(), function.span) };
+    CheckError::UnknownFunction { name, at, help }
 }

@@ -106,7 +106,7 @@ impl<'a> Grid<'a> {
                     Some(near) => did_you_mean(near),
                     None => format!("the mesh is `{}`", self.mesh),
                 };
-                diagnostics.push(&CheckError::UnknownAxis { name, at: axis.span, help });
+                diagnostics.push(&CheckError::UnknownAxis { fixes: Vec::new(), name, at: axis.span, help });
             }
             return;
         };

@@ -10,7 +10,7 @@ use crate::layout::{Dim, DimId, Sharding};
 use crate::mesh::{Axes, AxisId, AxisSet};
 use crate::operator::Operator;
 use crate::span::Span;
-use crate::syntax::{Brackets, DimName, DimRef, INDEXED, Subscript, picked};
+use crate::syntax::{Brackets, DimName, DimRef, INDEXED, Subscript};
 
 /// A requested dim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,6 +105,7 @@ impl Checker {
     /// The requested dims with their places; a composed dim yields its parts.
     fn requested(&mut self, brackets: &Brackets, array: &str) -> Checked<(Vec<RequestedDim>, Vec<Span>)> {
         brackets.dims.iter().try_for_each(|item| self.swapped(item))?;
+        brackets.dims.windows(2).try_for_each(|pair| self.run_without_braces(&pair[0], &pair[1]))?;
         let mut requested: Vec<RequestedDim> = Vec::new();
         let mut places: Vec<Span> = Vec::new();
         for item in &brackets.dims {
@@ -178,7 +179,7 @@ impl Checker {
                     let keep = |dim: usize| format!("`{name_only}{}`", self.spell_without(lists, requested, axis, dim));
                     let edit = Edit::Replace(use_of.at);
                     let text = |dim: usize| self.spell_without(lists, requested, axis, dim);
-                    fixes = [place, *before].map(|dim| Fix { edit, text: text(dim) }).to_vec();
+                    fixes = [place, *before].map(|dim| Fix::new(edit, text(dim))).to_vec();
                     let reason = if use_of.product {
                         "each device would hold only diagonal blocks of the product; write"
                     } else {
@@ -271,10 +272,7 @@ impl Checker {
         if brackets.dims.iter().any(is_number) && !self.value(id).dims.iter().any(|dim| self.dims.is_literal(dim.id)) {
             let (said, has) = (format!("{name}{brackets}"), self.show_as(id, name));
             let (at, from) = (brackets.span, self.place(id));
-            let dims: Vec<String> = self.value(id).dims.iter().map(|dim| self.dims.name(dim.id)).collect();
-            let items: Vec<String> = brackets.dims.iter().map(ToString::to_string).collect();
-            let items: Vec<&str> = items.iter().map(String::as_str).collect();
-            let help = picked(name, &dims, &items).unwrap_or_else(|| INDEXED.to_owned());
+            let help = INDEXED.to_owned();
             return Err(CheckError::LayoutMismatch { fixes: Vec::new(), said, has, at, from, help }.into());
         }
         let written = self.brackets(brackets, name, false)?;
@@ -318,7 +316,7 @@ impl Checker {
     /// The fixes for brackets on a use: a line before it, or the actual layout.
     fn mismatch_fixes(&self, id: ValueId, written: &Written, name: &str) -> Vec<Fix> {
         let (has, said) = (self.show_as(id, name), format!("{name}{}", written.text));
-        let before = |text: String| Fix { edit: Edit::Before, text };
+        let before = |text: String| Fix::new(Edit::Before, text);
         let mut fixes = Vec::new();
         if let (Wanted::Exact(from), Wanted::Exact(to)) = (&self.value(id).wanted, &written.wanted) {
             let dim_name = |dim: usize| self.dims.name(self.value(id).dims[dim].id);
@@ -327,7 +325,7 @@ impl Checker {
             fixes.extend(step.map(|collective| before(format!("{collective}({has}) -> {said}"))));
             fixes.push(before(format!("{has} -> {said}")));
         }
-        fixes.push(Fix { edit: Edit::Replace(self.use_place(id)), text: has });
+        fixes.push(Fix::new(Edit::Replace(self.use_place(id)), has));
         fixes
     }
 

@@ -2,7 +2,7 @@
 
 use super::checker::Checker;
 use super::error::{CheckError, Checked, Failure};
-use crate::diag::did_you_mean;
+use crate::diag::{Edit, Fix, did_you_mean};
 use crate::layout::Dim;
 use crate::mesh::AxisId;
 use crate::span::Span;
@@ -34,9 +34,26 @@ impl Checker {
         {
             return Ok(());
         }
-        let help =
-            format!("{} `{dim}` is an axis and `{}` a dim", did_you_mean(&format!("{}_{dim}", word.node)), word.node);
-        Err(CheckError::UnknownDim { name: dim.clone(), at: item.span, help }.into())
+        let help = did_you_mean(&format!("{}_{dim}", word.node));
+        let (label, at) = ("dim and axis are swapped", item.span);
+        Err(CheckError::AxisAsDim { axis: dim.clone(), label, fixes: Vec::new(), at, help }.into())
+    }
+
+    /// Reports the second of several axes without braces, `B_X,Y`.
+    pub(super) fn run_without_braces(&self, before: &DimRef, item: &DimRef) -> Checked<()> {
+        let (DimName::Named(dim), Some(Subscript::Axes(words)), DimName::Named(axis), None) =
+            (&before.dim, &before.subscript, &item.dim, &item.subscript)
+        else {
+            return Ok(());
+        };
+        if self.named_dims.contains_key(axis) || self.parts.contains_key(axis) || self.axes_named(axis).is_none() {
+            return Ok(());
+        }
+        let words: Vec<&str> = words.iter().map(|word| word.node.as_str()).chain([axis.as_str()]).collect();
+        let whole = format!("{dim}_{{{}}}", words.join(","));
+        let fixes = vec![Fix::new(Edit::Replace(before.span.join(item.span)), whole.clone())];
+        let help = format!("several axes of a dim are written in braces: `{whole}`");
+        Err(CheckError::AxisAsDim { axis: axis.clone(), label: "expected a dim", fixes, at: item.span, help }.into())
     }
 
     fn resolved_dim(&self, item: &DimRef) -> Option<DimRef> {
@@ -120,11 +137,11 @@ impl Checker {
         let parts: Vec<&str> = word.node.split('_').collect();
         if parts.len() > 1 && parts.iter().all(|part| self.axes_named(part).is_some()) {
             let help = did_you_mean(&format!("{{{}}}", parts.join(",")));
-            return CheckError::UnknownAxis { name: word.node.clone(), at: word.span, help }.into();
+            return CheckError::UnknownAxis { fixes: Vec::new(), name: word.node.clone(), at: word.span, help }.into();
         }
         if word.node == "None" {
             let help = "write a dim that is not sharded without a subscript".to_owned();
-            return CheckError::UnknownAxis { name: word.node.clone(), at: word.span, help }.into();
+            return CheckError::UnknownAxis { fixes: Vec::new(), name: word.node.clone(), at: word.span, help }.into();
         }
         let letter = self.unknown_letter(word);
         let culprit = letter.map_or_else(|| word.node.clone(), |(letter, _)| letter.to_string());
@@ -133,15 +150,20 @@ impl Checker {
         }
         if let Some((letter, at)) = letter {
             let help = format!("the mesh is `{}`", self.mesh);
-            return CheckError::UnknownAxis { name: letter.to_string(), at, help }.into();
+            return CheckError::UnknownAxis { fixes: Vec::new(), name: letter.to_string(), at, help }.into();
         }
         let names =
             || self.mesh.axes().iter().map(|axis| axis.name.as_str()).chain(self.views.keys().map(String::as_str));
-        let help = match nearest(&word.node, names()) {
+        let near = nearest(&word.node, names());
+        let fixes = match near {
+            Some(_) => Vec::new(),
+            None => names().map(|axis| Fix::new(Edit::Replace(word.span), axis.to_owned())).take(3).collect(),
+        };
+        let help = match near {
             Some(near) => did_you_mean(near),
             None => format!("the mesh is `{}`", self.mesh),
         };
-        CheckError::UnknownAxis { name: word.node.clone(), at: word.span, help }.into()
+        CheckError::UnknownAxis { fixes, name: word.node.clone(), at: word.span, help }.into()
     }
 
     /// The one letter that is not an axis in a word of single-letter axes.
@@ -181,8 +203,9 @@ impl Checker {
             return Err(CheckError::DimOfParts { name: name.to_owned(), parts: parts.join("*"), at }.into());
         }
         if self.axes_named(name).is_some() {
-            let help = format!("`{name}` is an axis; a dim comes first, then `_` and its axes: `I_{name}`");
-            return Err(CheckError::UnknownDim { name: name.to_owned(), at, help }.into());
+            let help = format!("a dim comes first, then `_` and its axes: `I_{name}`");
+            let (axis, label, fixes) = (name.to_owned(), "expected a dim", Vec::new());
+            return Err(CheckError::AxisAsDim { axis, label, fixes, at, help }.into());
         }
         if name == "local" {
             let help = did_you_mean("LOCAL");
@@ -190,8 +213,15 @@ impl Checker {
         }
         let near = nearest(name, self.named_dims.keys().map(String::as_str));
         let help = match self.lost_underscore(name).or(near.map(str::to_owned)) {
-            Some(near) => format!("{} otherwise give it a size: `dims {{{name}: 1024}}`", did_you_mean(&near)),
-            None => format!("give it a size: `dims {{{name}: 1024}}`"),
+            Some(near) => {
+                format!("{} otherwise declare it with its size, as in `dims {{{name}: 1024}}`", did_you_mean(&near))
+            }
+            None => {
+                let dims = self.named_dims.iter().filter(|(_, dim)| dim.is_some()).map(|(name, _)| format!("`{name}`"));
+                let dims = dims.take(8).collect::<Vec<_>>().join(", ");
+                let known = if dims.is_empty() { String::new() } else { format!("; the dims are {dims}") };
+                format!("declare it with its size, as in `dims {{{name}: 1024}}`{known}")
+            }
         };
         // Told once; later uses rest on this.
         self.named_dims.insert(name.to_owned(), None);

@@ -45,12 +45,15 @@ impl Checker {
             }
             None => all,
         };
-        let opened = partner.map(|partner| Fix {
-            edit: Edit::Replace(self.use_place(partner)),
-            text: format!("open_{axes}({})", self.show(partner)),
+        let opened = partner.map(|partner| {
+            Fix::new(Edit::Replace(self.use_place(partner)), format!("open_{axes}({})", self.show(partner)))
         });
         let fixes = opened.into_iter().chain(self.closing(id)).collect();
-        CheckError::OpenSumMisuse { fixes, axes, reason, at: self.use_place(id), from: self.place(id), help }.into()
+        let (label, at) = match partner {
+            Some(partner) => ("not open", self.use_place(partner)),
+            None => ("used here", self.use_place(id)),
+        };
+        CheckError::OpenSumMisuse { fixes, axes, reason, label, at, from: self.place(id), help }.into()
     }
 
     /// Lines before a use that reduce its sum, or the reduction in the use itself.
@@ -73,9 +76,9 @@ impl Checker {
         });
         let steps: Vec<(String, String)> = steps.collect();
         let before = steps.iter().filter(|_| !name.is_empty());
-        let before = before.map(|(step, to)| Fix { edit: Edit::Before, text: format!("{step} -> {name}{to}") });
+        let before = before.map(|(step, to)| Fix::new(Edit::Before, format!("{step} -> {name}{to}")));
         let edit = Edit::Replace(self.use_place(id));
-        before.chain(steps.iter().map(|(step, _)| Fix { edit, text: step.clone() })).collect()
+        before.chain(steps.iter().map(|(step, _)| Fix::new(edit, step.clone()))).collect()
     }
 
     /// Whether a function of this result dtype applies to operands as written.
@@ -106,7 +109,7 @@ impl Checker {
                         "both factors are open over `{}`, and (a + b) .* (c + d) is not a .* c + b .* d",
                         axis.names(&self.mesh)
                     ),
-                    _ => self.partner_is_whole(function, axis),
+                    _ => self.partner_is_whole(function, axis, partner),
                 };
                 return Err(self.misuse_beside(operands[*place], partner, reason));
             }
@@ -136,11 +139,12 @@ impl Checker {
         let reason = format!("the other operand is open over `{}`", partner.names(&self.mesh));
         let help = format!("open both over the same axes, {}, or close both first", fixes.join(" and "));
         let axes = axes.names(&self.mesh);
-        Some(CheckError::OpenSumMisuse { fixes: Vec::new(), axes, reason, at: self.use_place(at), from, help }.into())
+        let (label, at) = ("used here", self.use_place(at));
+        Some(CheckError::OpenSumMisuse { fixes: Vec::new(), axes, reason, label, at, from, help }.into())
     }
 
     /// Why operands with different open sums do not combine.
-    fn partner_is_whole(&self, function: Function, axis: AxisSet) -> String {
+    fn partner_is_whole(&self, function: Function, axis: AxisSet, partner: Option<ValueId>) -> String {
         if function == Function::Binary(Binary::Div) {
             return "c / (a + b) is not c / a + c / b".to_owned();
         }
@@ -149,7 +153,9 @@ impl Checker {
             _ => "added",
         };
         let (name, size) = (axis.names(&self.mesh), axis.group_size(&self.mesh));
-        format!("the other operand is not open over `{name}` and would be {verb} {size} times, once per device")
+        let other = partner.and_then(|partner| self.value(partner).name.as_ref());
+        let other = other.map_or_else(|| "the other operand".to_owned(), |other| format!("`{other}`"));
+        format!("{other} is not open over `{name}` and would be {verb} {size} times, once per device")
     }
 
     /// The first operand written open, with its operator; all open operands have the same.

@@ -58,7 +58,16 @@ impl Checker {
     ) -> super::error::Failure {
         let (collective, shown) = (format!("`{}`", text(subscript)), self.show(operand));
         let help = help.to_owned();
-        CheckError::CollectiveAxis { collective, operand: shown, why, at, from: self.place(operand), help }.into()
+        CheckError::CollectiveAxis {
+            fixes: Vec::new(),
+            collective,
+            operand: shown,
+            why,
+            at,
+            from: self.place(operand),
+            help,
+        }
+        .into()
     }
 }
 

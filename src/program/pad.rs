@@ -33,8 +33,13 @@ pub(super) fn pad(program: Program, places: &[Span], diagnostics: &mut Diagnosti
         // In tenths of a percent, rounded down.
         let waste = u128::from(size - logical) * 1000 / u128::from(*size);
         let waste = format!("{}.{}", waste / 10, waste % 10);
+        let split = split_of(&program, *dim);
+        let even = match size - split {
+            0 => format!("size {size} needs"),
+            lower => format!("sizes {lower} and {size} need"),
+        };
         let dim = program.dims.name(*dim);
-        diagnostics.push(&CheckError::Padded { dim, size: logical, padded: *size, waste, at: place });
+        diagnostics.push(&CheckError::Padded { dim, size: logical, split, padded: *size, even, waste, at: place });
     }
     let too_large = |value: &&Value| {
         let dims = value.dims.iter().map(|dim| padded.get(&dim.id).copied().unwrap_or(dim.size));
@@ -94,6 +99,12 @@ fn share_splits(program: &Program, splits: &mut BTreeMap<DimId, u64>) -> bool {
 /// Least common multiple of shard counts; all divide the number of devices, and so does the result.
 pub(super) fn least_common_multiple(a: u64, b: u64) -> u64 {
     a / gcd(a, b) * b
+}
+
+/// The number of shards that divides the padded size of a dim.
+fn split_of(program: &Program, dim: DimId) -> u64 {
+    let splits = program.values.iter().flat_map(|value| written(value, &program.mesh));
+    splits.filter(|(own, _)| own.id == dim).fold(1, |split, (_, group)| least_common_multiple(split, group))
 }
 
 /// The first layout whose shards do not divide the dim.

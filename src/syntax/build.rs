@@ -439,15 +439,6 @@ fn unassigned(value: &Expr) -> String {
         ExprKind::Neg(inner) if matches!(inner.kind, ExprKind::Neg(_)) => {
             "comments begin with `#`; assign a value with `C = ..`".to_owned()
         }
-        ExprKind::Call { function, arguments, .. } => {
-            let is_name =
-                |argument: &Expr| matches!(&argument.kind, ExprKind::Array(array) if array.brackets.is_none());
-            let names = arguments.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-            match function.node.as_str() {
-                "output" | "print" | "display" if arguments.iter().all(is_name) => format!("write `output {names}`"),
-                _ => "write `C = ..` or `.. -> C`".to_owned(),
-            }
-        }
         _ => "write `C = ..` or `.. -> C`".to_owned(),
     }
 }

@@ -1,7 +1,8 @@
 //! Syntax errors.
 
+use super::foreign::{Foreign, Offer};
 use crate::characters::ControlCharacter;
-use crate::diag::did_you_mean;
+use crate::diag::{Edit, Fix, did_you_mean};
 use crate::dtype::DType;
 use crate::span::Span;
 use itertools::Itertools;
@@ -22,18 +23,32 @@ pub enum SyntaxError {
         #[help]
         help: Option<String>,
     },
-    #[error("unsupported syntax `{found}`")]
+    #[error("{title}")]
     #[diagnostic(code("foreign-syntax"))]
     Foreign {
-        found: String,
-        #[label(primary, "syntax of another system")]
+        title: String,
+        label: String,
+        #[label(primary, "{label}")]
+        at: SourceSpan,
+        #[help]
+        help: String,
+        fixes: Vec<Fix>,
+    },
+    #[error("{title}")]
+    #[diagnostic(code("unexpected-text"))]
+    Slip {
+        title: String,
+        label: String,
+        #[label(primary, "{label}")]
         at: SourceSpan,
         #[help]
         help: String,
     },
-    #[error("incomplete statement")]
+    #[error("{}", nothing_behind(last))]
     #[diagnostic(code("unexpected-end"))]
     UnexpectedEnd {
+        /// The last token.
+        last: String,
         expected: String,
         #[label(primary, "expected {expected} after this")]
         at: SourceSpan,
@@ -221,14 +236,27 @@ fn dtypes() -> String {
     DType::ALL.iter().map(|dtype| format!("`{dtype}`")).join(", ")
 }
 
+/// The title of a statement that ends too early.
+fn nothing_behind(last: &str) -> String {
+    if last.is_empty() { "incomplete statement".to_owned() } else { format!("nothing follows the `{last}`") }
+}
+
 impl SyntaxError {
+    /// The changes that the help offers in place of the statement.
+    pub(super) fn fixes(&self, statement: Span) -> Vec<Fix> {
+        match self {
+            SyntaxError::Foreign { fixes, .. } => fixes.clone(),
+            _ => self.line().map(|line| Fix::new(Edit::Replace(statement), line.to_owned())).into_iter().collect(),
+        }
+    }
+
     /// The line that the help offers in place of the statement, if it offers just that.
-    pub(super) fn line(&self) -> Option<&str> {
+    fn line(&self) -> Option<&str> {
         let help = match self {
             SyntaxError::UnexpectedText { help, .. }
             | SyntaxError::UnexpectedEnd { help, .. }
             | SyntaxError::Unclosed { help, .. } => help.as_ref()?,
-            SyntaxError::Foreign { help, .. }
+            SyntaxError::Slip { help, .. }
             | SyntaxError::NoResult { help, .. }
             | SyntaxError::NotAResult { help, .. } => help,
             _ => return None,
@@ -238,5 +266,25 @@ impl SyntaxError {
 
     pub(super) fn too_deep(at: Span) -> SyntaxError {
         SyntaxError::TooDeep { most: super::split::DEEPEST, at: at.into() }
+    }
+}
+
+impl Foreign {
+    /// The error of a statement that begins at byte `start`.
+    pub(super) fn error(self, text: &str, start: usize) -> SyntaxError {
+        let place = |from: usize, to: usize| Span::new(start + from, start + to);
+        let fix = |offer: Offer| Fix {
+            edit: Edit::Replace(place(0, offer.length.unwrap_or(text.len()))),
+            text: offer.text,
+            said: offer.said,
+            otherwise: offer.otherwise,
+        };
+        SyntaxError::Foreign {
+            title: self.title,
+            label: self.label,
+            at: place(self.at.start, self.at.end).into(),
+            help: self.words,
+            fixes: self.offers.into_iter().map(fix).collect(),
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! Conversion of grammar errors: what was expected, and where.
 
 use super::error::SyntaxError;
-use super::foreign::{Foreign, recognise};
+use super::foreign;
 use super::grammar::Rule;
 use super::known::{Known, pieces};
 use super::latex::unwrapped;
@@ -11,6 +11,7 @@ use crate::dtype::DType;
 use crate::span::Span;
 use itertools::Itertools;
 use pest::error::{Error, ErrorVariant, InputLocation};
+use std::ops::Range;
 
 /// Most alternatives that an error lists.
 const MOST_EXPECTED: usize = 4;
@@ -34,29 +35,86 @@ pub(super) fn explain(
         // pest ran out of stack: the limit on nesting is far below that.
         ErrorVariant::CustomError { .. } => return SyntaxError::too_deep(Span::new(start + at, start + at)),
     };
-    if let Some(Foreign { at, help }) = recognise(text, known) {
-        let found = text[at.clone()].to_owned();
-        let at = Span::new(start + at.start, start + at.end).into();
-        return SyntaxError::Foreign { found, at, help };
+    if let Some(foreign) = foreign::recognise(text, known, parses) {
+        return foreign.error(text, start);
     }
     let at = after_blanks(text, at);
     let expected = words(rules);
     let found = token(&text[at..]);
     let place = if found.is_empty() { last_char(text) } else { (at, at + found.len()) };
     let place = Span::new(start + place.0, start + place.1).into();
-    let line = corrected(text, at, parses).map(|line| format!("write `{line}`"));
+    let slip = corrected(text, at, parses);
+    let line = slip.as_ref().map(|slip| format!("write `{}`", slip.line));
     let help = line.or_else(|| help(text, at, found));
-    let help = help.or_else(|| general(text, at, known));
+    let help = help.or_else(|| general(text, at));
     if let Some((bracket, opened)) = unclosed(text, at) {
         let opened = Span::new(start + opened, start + opened + 1).into();
         return SyntaxError::Unclosed { bracket, opened, expected, at: place, help };
     }
     if found.is_empty() {
-        return SyntaxError::UnexpectedEnd { expected, at: place, help };
+        let last = text.rsplit(is_blank).next().filter(|last| last.chars().all(|c| c.is_ascii_punctuation()));
+        return SyntaxError::UnexpectedEnd { last: last.unwrap_or_default().to_owned(), expected, at: place, help };
+    }
+    if let Some(slip) = slip {
+        let (at, label) = change(text, &slip.line);
+        let at = Span::new(start + at.start, start + at.end).into();
+        return SyntaxError::Slip { title: slip.title.into_owned(), label, at, help: help.unwrap_or_default() };
+    }
+    if help.is_none()
+        && let Some(foreign) = foreign::dotted(text, known, parses)
+    {
+        return foreign.error(text, start);
     }
     let stray = found.chars().next().and_then(opener_of);
     let help = help.or_else(|| stray.map(|_| format!("unmatched `{found}`; remove it")));
     SyntaxError::UnexpectedText { found: found.to_owned(), expected, at: place, help }
+}
+
+/// Where a corrected line differs from a statement, and what is expected there.
+fn change(text: &str, line: &str) -> (Range<usize>, String) {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let alike = text.chars().zip(line.chars()).take_while(|(old, new)| old == new);
+    let mut begin: usize = alike.map(|(c, _)| c.len_utf8()).sum();
+    let is_cut = |begin: usize| {
+        [text, line].iter().any(|side| side[..begin].ends_with(is_part) && side[begin..].starts_with(is_part))
+    };
+    while begin > 0 && is_cut(begin) {
+        begin = text[..begin].trim_end_matches(is_part).len();
+    }
+    let (old, new) = (&text[begin..], &line[begin..]);
+    let alike = old.chars().rev().zip(new.chars().rev()).take_while(|(old, new)| old == new);
+    let mut behind: usize = alike.map(|(c, _)| c.len_utf8()).sum();
+    let is_cut = |behind: usize| {
+        [old, new].iter().any(|side| {
+            let (before, tail) = side.split_at(side.len() - behind);
+            before.ends_with(is_part) && tail.starts_with(is_part)
+        })
+    };
+    while behind > 0 && is_cut(behind) {
+        let tail = &old[old.len() - behind..];
+        behind = tail.trim_start_matches(is_part).len();
+    }
+    let [old, new] = [old, new].map(|side| &side[..side.len() - behind]);
+    match (old.trim(), new.trim()) {
+        ("", new) => {
+            let place = after_blanks(text, begin + old.len());
+            let next = place..place + token(&text[place..]).len();
+            let last = last_char(text);
+            if next.is_empty() {
+                (last.0..last.1, format!("expected `{new}` after this"))
+            } else {
+                (next, format!("expected `{new}` before this"))
+            }
+        }
+        (old, "") => (
+            begin + text[begin..].find(old).unwrap_or(0)..begin + text[begin..].find(old).unwrap_or(0) + old.len(),
+            "remove this".to_owned(),
+        ),
+        (old, new) => {
+            let at = begin + text[begin..].find(old).unwrap_or(0);
+            (at..at + old.len(), format!("expected `{new}`"))
+        }
+    }
 }
 
 /// Skips blanks and comments that pest left before the unexpected text.
@@ -76,7 +134,7 @@ fn token(text: &str) -> &str {
     if let Some(arrow) = arrows.into_iter().find(|arrow| text.starts_with(arrow)) {
         return &text[..arrow.len()];
     }
-    let word = text.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(text.len());
+    let word = text.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(text.len());
     match text.chars().next() {
         Some(c) if word == 0 => &text[..c.len_utf8()],
         _ => &text[..word.min(40)],
@@ -132,7 +190,7 @@ fn opener_of(closer: char) -> Option<char> {
 
 fn help(text: &str, at: usize, found: &str) -> Option<String> {
     if is_partition_spec(text, at) {
-        return Some("write axes after their dims: `[I_X, J]` for `P('X', None)`".to_owned());
+        return Some("axes follow their dims: `[I_X, J]` for `P('X', None)`".to_owned());
     }
     if is_latex(text, at) {
         return Some("LaTeX input needs `--lenient`".to_owned());
@@ -159,7 +217,7 @@ fn help(text: &str, at: usize, found: &str) -> Option<String> {
 }
 
 /// Help without a line of its own, once no correction parses.
-fn general(text: &str, at: usize, known: Known<'_>) -> Option<String> {
+fn general(text: &str, at: usize) -> Option<String> {
     let open = text[..at].rfind('[').filter(|open| !text[*open..at].contains(']'))?;
     let close = text[at..].find(']').map_or(text.len(), |close| at + close);
     let items = pieces(&text[open + 1..close]);
@@ -169,40 +227,14 @@ fn general(text: &str, at: usize, known: Known<'_>) -> Option<String> {
     let head = text[..open].trim_end();
     let name = &head[head.trim_end_matches(|c: char| c.is_ascii_alphanumeric() || c == '_').len()..];
     if text[..open].contains(':') && name.parse::<DType>().is_ok() {
-        return Some("write the name of each dim, with its axes after `_`: `[I_X, J]`".to_owned());
+        return Some("dims are names, with their axes after `_`: `[I_X, J]`".to_owned());
     }
-    if name.is_empty() || !items.iter().any(is_place) {
-        return None;
-    }
-    if items.contains(&"None") {
-        return Some(format!("broadcasting aligns dims by name: write `{name}`"));
-    }
-    Some(known.dims(name).and_then(|dims| picked(name, &dims, &items)).unwrap_or_else(|| INDEXED.to_owned()))
+    (!name.is_empty() && items.iter().any(is_place)).then(|| INDEXED.to_owned())
 }
 
 /// Brackets hold a layout, and functions pick elements.
-pub(crate) const INDEXED: &str = "brackets hold a layout: write `take_S(x, 0)` for one index along `S`, `slice_{S->T}(x, 0)` for a dim `T` of several";
-
-/// The functions for indices and ranges in brackets: `take_B(x, 0)` for `x[0, :]`.
-pub(crate) fn picked(name: &str, dims: &[String], items: &[&str]) -> Option<String> {
-    let (mut call, mut declared) = (name.to_owned(), Vec::new());
-    for (place, item) in items.iter().enumerate().filter(|(_, item)| **item != ":") {
-        let dim = dims.get(place)?;
-        if item.parse::<u64>().is_ok() {
-            call = format!("take_{dim}({call}, {item})");
-            continue;
-        }
-        let (start, end) = item.split_once(':')?;
-        let start: u64 = if start.is_empty() { 0 } else { start.trim().parse().ok()? };
-        let length = end.trim().parse::<u64>().ok()?.checked_sub(start)?;
-        let mut free = ["T", "T2", "T3", "T4"].into_iter().filter(|part| !dims.iter().any(|dim| dim == part));
-        let part = free.nth(declared.len())?;
-        call = format!("slice_{{{dim}->{part}}}({call}, {start})");
-        declared.push(format!("{part}: {length}"));
-    }
-    let dims = if declared.is_empty() { String::new() } else { format!(", with `dims {{{}}}`", declared.join(", ")) };
-    (call != name).then(|| format!("brackets hold a layout; write `{call}`{dims}"))
-}
+pub(crate) const INDEXED: &str =
+    "brackets hold a layout; `take_S(x, 0)` takes one index along `S`, `slice_{S->T}(x, 0)` a dim `T` of several";
 
 /// The collectives of `expect collectives C = AllGather_X`, without their brackets.
 fn expected_moves(text: &str, at: usize) -> Option<&str> {

@@ -42,7 +42,7 @@ pub fn parse_lenient(source: &str) -> (Ast, Diagnostics) {
 
 /// Reports a reading, with the strict spelling of `whole` as its fix.
 fn told(strict: String, at: Span, whole: Span, diagnostics: &mut Diagnostics) {
-    let fix = Fix { edit: Edit::Replace(whole), text: strict.clone() };
+    let fix = Fix::new(Edit::Replace(whole), strict.clone());
     diagnostics.push_with_fixes(&Reading { strict, at: at.into() }, vec![fix]);
 }
 

@@ -30,13 +30,14 @@ mod tests;
 
 pub use error::SyntaxError;
 pub use expect::{Amount, Expectation, Measure, NamedMove, Unit};
-pub(crate) use expected::{INDEXED, picked};
-pub(crate) use foreign::call_here;
+pub(crate) use expected::INDEXED;
+pub(crate) use foreign::is_foreign;
 pub use format::format;
 pub use lenient::parse_lenient;
 pub use set::SetError;
 pub use size::{SizeExpr, SizeFlaw, SizeKind, SizeSign};
 
+pub(crate) use parse::foreign_call;
 pub use parse::{LARGEST_SOURCE, LONGEST_STATEMENT, MOST_ERRORS, MOST_STATEMENTS, parse};
 
 use crate::dtype::DType;

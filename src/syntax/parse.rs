@@ -3,12 +3,13 @@
 use super::build::Builder;
 use super::error::SyntaxError;
 use super::expected::explain;
+use super::foreign::{self, is_import};
 use super::grammar::{Rule, ShardParser};
 use super::known::Known;
 use super::split::{DEEPEST, Piece, Trouble, is_blank, opens_block, pieces};
 use super::{Ast, Statement, StatementKind};
 use crate::characters;
-use crate::diag::{Diagnostics, Edit, Fix};
+use crate::diag::{Diagnostics, Fix};
 use crate::parallel::in_parallel;
 use crate::span::Span;
 use pest::Parser;
@@ -121,9 +122,11 @@ impl Reader {
                 }
                 lose(&mut self.ast, piece.span, text);
                 self.errors += 1;
-                let line = error.line().filter(|line| line.starts_with('#') || parses(line)).map(str::to_owned);
-                let fix = line.map(|text| Fix { edit: Edit::Replace(piece.span), text });
-                self.diagnostics.push_with_fixes(&error, fix.into_iter().collect());
+                // Several lines of imports are reported once.
+                let above = Known::around(source, piece.span.start as usize).word_above();
+                if !(is_import(text) && is_import(above)) {
+                    self.diagnostics.push_with_fixes(&error, error.fixes(piece.span));
+                }
             }
         }
     }
@@ -259,7 +262,26 @@ fn refuse_more(at: Span, statements: usize, errors: usize) -> Option<SyntaxError
 
 fn statement(source: &str, piece: Piece, lenient: bool) -> Result<Statement, SyntaxError> {
     let pair = matched(source, piece)?;
-    Builder::new(piece.span.start as usize, lenient).statement(pair, piece.span)
+    let start = piece.span.start as usize;
+    let built = Builder::new(start, lenient).statement(pair, piece.span);
+    built.map_err(|error| match error {
+        SyntaxError::NoResult { .. } => {
+            let text = piece.span.text(source);
+            let foreign = foreign::in_place(text, Known::around(source, start), parses);
+            foreign.map_or(error, |foreign| foreign.error(text, start))
+        }
+        error => error,
+    })
+}
+
+/// The call of another system at `at` in a statement that parses, in place of what the checker says of it.
+pub(crate) fn foreign_call(source: &str, statement: Span, at: Span) -> Option<(SyntaxError, Vec<Fix>)> {
+    let (text, start) = (statement.text(source), statement.start as usize);
+    let place = at.range().start.checked_sub(start)?;
+    let foreign = foreign::call_at(text, place, Known::around(source, start), parses)?;
+    let error = foreign.error(text, start);
+    let fixes = error.fixes(statement);
+    Some((error, fixes))
 }
 
 /// Parses one statement with the grammar.
@@ -291,7 +313,7 @@ pub(super) fn matched(source: &str, piece: Piece) -> Result<Pair<'_, Rule>, Synt
     }
     match ShardParser::parse(rule_of(text), text) {
         Ok(mut pairs) => Ok(pairs.next().expect("a rule that matches gives its pair")),
-        Err(error) => Err(explain(&error, text, Known::before(source, start), start, parses)),
+        Err(error) => Err(explain(&error, text, Known::around(source, start), start, parses)),
     }
 }
 

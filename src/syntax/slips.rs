@@ -6,45 +6,84 @@
 //! ```
 
 use super::error::dtype_meant;
-use super::known::pieces;
+use super::known::{pieces, word_of};
 use crate::dtype::DType;
+use crate::operator::Operator;
 use std::borrow::Cow;
+use strsim::osa_distance;
 
 /// Statements longer than this are not corrected.
 const LONGEST: usize = 400;
 
+/// A corrected statement.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Slip {
+    /// What is wrong.
+    pub(super) title: Cow<'static, str>,
+    pub(super) line: String,
+}
+
+/// A correction: what it corrects, and the corrected statement.
+type Step = (&'static str, fn(&str) -> Option<String>);
+
+/// The corrections, tried in this order, each on the result of those before it.
+const STEPS: [Step; 22] = [
+    ("sizes are declared by `dims {..}`", tuple_of_sizes),
+    ("axes and dims are declared in braces, with `:` before each size", block),
+    ("`on` precedes the hardware", hardware),
+    ("unknown form of `expect` or `limit`", expectation),
+    ("unsupported sign", decimal_signs),
+    ("axes are written after `_`", subscripts),
+    ("open sums are written in braces", bracketed_sum),
+    ("axes are written after their dims", axes_apart),
+    ("dtypes are written without a module", dtype_of_module),
+    ("an array is declared as `A: bf16[I_X, J]`", dtype),
+    ("the wrong bracket closes the dims", closer),
+    ("only `donated` may follow the brackets", placement),
+    ("results of `->` are written after it", arrow),
+    ("results are assigned by `=`", walrus),
+    ("powers are written `**`", power),
+    ("arrays are not updated in place", updated),
+    ("open sums are written in braces", bare_sum),
+    ("the operator and the axes of an open sum are joined by `_`", spaced_sum),
+    ("axes of a collective are written after `_`", collective_brackets),
+    ("a comma precedes the closing bracket", last_comma),
+    ("factors are joined by `*`", factors),
+    ("a loop is written `repeat 4 {`", iterations),
+];
+
 /// The statement that was likely meant; the grammar rejects `text` at byte `at`.
 ///
 /// - `parses`: whether the grammar accepts a statement.
-pub(super) fn corrected(text: &str, at: usize, parses: fn(&str) -> bool) -> Option<String> {
+pub(super) fn corrected(text: &str, at: usize, parses: fn(&str) -> bool) -> Option<Slip> {
     if text.len() > LONGEST || text.contains(['#', '\n']) {
         return None;
     }
-    let steps: [fn(&str) -> Option<String>; 14] = [
-        tuple_of_sizes,
-        block,
-        expectation,
-        decimal_signs,
-        subscripts,
-        axes_apart,
-        dtype,
-        placement,
-        operators,
-        bare_sum,
-        collective_brackets,
-        last_comma,
-        factors,
-        iterations,
-    ];
+    missing_sign(text, at)
+        .filter(|slip| parses(&slip.line))
+        .or_else(|| keyword(text).filter(|slip| parses(&slip.line)))
+        .or_else(|| steps(text, parses))
+        .or_else(|| {
+            let slip = |(title, line)| Slip { title: Cow::Borrowed(title), line };
+            let closed = missing_closer(text).map(|line| ("a bracket is not closed", line));
+            let cut = without_tail(text).map(|line| ("the statement ends with an operator", line));
+            closed.into_iter().chain(cut).map(slip).find(|slip| parses(&slip.line))
+        })
+}
+
+/// Takes steps until the statement parses; the first one that applies says what is wrong.
+fn steps(text: &str, parses: fn(&str) -> bool) -> Option<Slip> {
     let mut line = Cow::Borrowed(text);
-    for step in steps {
+    let mut first = None;
+    for (title, step) in STEPS {
         let Some(next) = step(&line).filter(|next| *next != line) else { continue };
         line = Cow::Owned(next);
+        first.get_or_insert(title);
         if parses(&line) {
-            return Some(line.into_owned());
+            return Some(Slip { title: Cow::Borrowed(first?), line: line.into_owned() });
         }
     }
-    missing_sign(text, at).into_iter().chain(missing_closer(text)).find(|line| parses(line))
+    None
 }
 
 fn is_name(text: &str) -> bool {
@@ -53,6 +92,30 @@ fn is_name(text: &str) -> bool {
 
 fn is_number(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|c| c.is_ascii_digit())
+}
+
+/// `ouput y`, `expcet time < 1ms`: a misspelt keyword.
+fn keyword(text: &str) -> Option<Slip> {
+    let word = word_of(text);
+    let rest = &text[word.len()..];
+    let is_name_next =
+        rest.starts_with([' ', '\t']) && rest.trim_start().starts_with(|c: char| c.is_ascii_alphabetic() || c == '{');
+    let near = KEYWORDS.into_iter().map(|keyword| (osa_distance(word, keyword), keyword)).min()?;
+    let is_near = (1..=2).contains(&near.0) && near.0 * 2 < near.1.len();
+    (is_near && is_name_next).then(|| Slip {
+        title: Cow::Owned(format!("unknown statement `{word}`; did you mean `{}`?", near.1)),
+        line: format!("{}{rest}", near.1),
+    })
+}
+
+/// Words that begin statements.
+const KEYWORDS: [&str; 10] = ["mesh", "axis", "dims", "output", "expect", "limit", "link", "repeat", "def", "return"];
+
+/// `mesh {X: 4} tpu_v5p`, `mesh 4x2 on tpu_v5p`.
+fn hardware(text: &str) -> Option<String> {
+    let (axes, rest) = text.strip_prefix("mesh")?.split_once('}')?;
+    let name = rest.trim();
+    (is_name(name) && !name.starts_with("on ")).then(|| format!("mesh{axes}}} on {name}"))
 }
 
 /// `I, J = 64, 64`.
@@ -95,6 +158,14 @@ fn block(text: &str) -> Option<String> {
         }
     }
     let names = ["X", "Y", "Z", "W"];
+    if word == "mesh"
+        && let [only] = items.as_slice()
+        && only.split('x').count() > 1
+        && only.split('x').all(is_number)
+    {
+        // `4x2`.
+        items = only.split('x').map(str::to_owned).collect();
+    }
     for (place, item) in items.iter_mut().enumerate() {
         if let Some((name, size)) = item.split_once('=')
             && size.trim().starts_with(|c: char| c.is_ascii_digit())
@@ -194,6 +265,32 @@ fn subscripts(text: &str) -> Option<String> {
     Some(line)
 }
 
+/// `bf16[I, J][U_X]`.
+fn bracketed_sum(text: &str) -> Option<String> {
+    let (before, sum) = text.split_once("][")?;
+    let (sum, behind) = sum.split_once(']')?;
+    let is_operator = Operator::ALL
+        .iter()
+        .any(|operator| sum.strip_prefix(operator.word()).is_some_and(|axes| axes.starts_with('_')));
+    is_operator.then(|| format!("{before}]{{{sum}}}{behind}"))
+}
+
+/// `{U X}`.
+fn spaced_sum(text: &str) -> Option<String> {
+    let (before, sum) = text.rsplit_once('{')?;
+    let (sum, behind) = sum.split_once('}')?;
+    let (operator, axes) = sum.trim().split_once([' ', ':', '-'])?;
+    let is_operator = Operator::ALL.iter().any(|known| known.word() == operator);
+    is_operator.then(|| format!("{before}{{{operator}_{}}}{behind}", axes.trim()))
+}
+
+/// `x: bf16[B_X, D}`.
+fn closer(text: &str) -> Option<String> {
+    let open = text.find('[')?;
+    let end = text.find(['}', ')']).filter(|end| *end > open && !text[open..*end].contains([']', '{', '(']))?;
+    Some(format!("{}]{}", &text[..end], &text[end + 1..]))
+}
+
 /// `bf16[I, J][X, None]`.
 fn axes_apart(text: &str) -> Option<String> {
     let (before, axes) = text.split_once("][")?;
@@ -214,7 +311,18 @@ fn axes_apart(text: &str) -> Option<String> {
     Some(format!("{head}[{}]{behind}", items.join(", ")))
 }
 
-/// `A: torch.float16[I]`, `A bf16[I]`, `A: [I] bf16`, `A: Array[bf16, I]`.
+/// `A: torch.float16[I]`.
+fn dtype_of_module(text: &str) -> Option<String> {
+    let (name, rest) = text.split_once(':')?;
+    let (path, _) = rest.split_at(rest.find('[')?);
+    let module = path.rfind('.')? + 1;
+    let word = path[module..].trim();
+    let known =
+        word.parse::<DType>().ok().map(|dtype| dtype.to_string()).or_else(|| dtype_meant(word).map(str::to_owned))?;
+    Some(format!("{name}: {known}{}", &rest[path.len()..]))
+}
+
+/// `A bf16[I]`, `A: [I] bf16`.
 fn dtype(text: &str) -> Option<String> {
     let typed = |word: &str| -> Option<String> {
         let word = word.rsplit('.').next()?;
@@ -245,11 +353,23 @@ fn placement(text: &str) -> Option<String> {
     matches!(rest, "donate" | "donates" | "donated" | "@donated").then(|| format!("{declared}] donated"))
 }
 
-/// `=>`, `A += B`.
-fn operators(text: &str) -> Option<String> {
-    if let Some((value, result)) = text.split_once("=>") {
-        return Some(format!("{value}->{result}"));
-    }
+/// `A => C`.
+fn arrow(text: &str) -> Option<String> {
+    text.split_once("=>").map(|(value, result)| format!("{value}->{result}"))
+}
+
+/// `C := A`.
+fn walrus(text: &str) -> Option<String> {
+    text.split_once(":=").map(|(name, value)| format!("{}= {}", name, value.trim_start()))
+}
+
+/// `A ^ 2`.
+fn power(text: &str) -> Option<String> {
+    text.contains(" ^ ").then(|| text.replace(" ^ ", " ** "))
+}
+
+/// `A += B`.
+fn updated(text: &str) -> Option<String> {
     let signs = [(" += ", "+"), (" -= ", "-"), (" *= ", ".*"), (" /= ", "/")];
     let (name, sign, value) =
         signs.into_iter().find_map(|(from, sign)| text.split_once(from).map(|(name, value)| (name, sign, value)))?;
@@ -309,7 +429,7 @@ fn iterations(text: &str) -> Option<String> {
 }
 
 /// A missing `,` in brackets or braces, or a missing `*` between factors.
-fn missing_sign(text: &str, at: usize) -> Option<String> {
+fn missing_sign(text: &str, at: usize) -> Option<Slip> {
     let (before, behind) = (text[..at].trim_end(), &text[at..]);
     if !behind.starts_with(|c: char| c.is_ascii_alphanumeric())
         || !before.ends_with(|c: char| c.is_ascii_alphanumeric() || matches!(c, ']' | '}' | ')'))
@@ -324,11 +444,12 @@ fn missing_sign(text: &str, at: usize) -> Option<String> {
             _ => {}
         }
     }
-    match open.last() {
-        Some('[' | '{') => Some(format!("{before}, {behind}")),
-        _ if before.contains('=') || text.contains("->") => Some(format!("{before} * {behind}")),
-        _ => None,
-    }
+    let (sign, line) = match open.last() {
+        Some('[' | '{') => (",", format!("{before}, {behind}")),
+        _ if before.contains('=') || text.contains("->") => ("*", format!("{before} * {behind}")),
+        _ => return None,
+    };
+    Some(Slip { title: Cow::Owned(format!("missing `{sign}` before `{}`", word_of(behind))), line })
 }
 
 /// Brackets that are closed at the end.
@@ -346,4 +467,10 @@ fn missing_closer(text: &str) -> Option<String> {
     // More than one is no slip.
     let [closer] = open.as_slice() else { return None };
     (*closer != '}').then(|| format!("{text}{closer}"))
+}
+
+/// `A * B +`.
+fn without_tail(text: &str) -> Option<String> {
+    let line = text.trim_end_matches(['+', '-', '*', '/', '.', '@', ' ']);
+    (line.len() < text.len()).then(|| line.to_owned())
 }

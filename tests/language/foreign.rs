@@ -1,8 +1,10 @@
 //! Syntax of JAX, NumPy, PyTorch, NCCL and Python is answered with the equivalent line, which is correct.
 
+use crate::wrong::foreign_programs;
 use shardc::advice;
 use shardc::compiler;
-use shardc::diag::Severity;
+use shardc::diag::{Diagnostic, Edit, Severity};
+use shardc::syntax::parse;
 
 const GROUND: &str = "mesh {X: 4, Y: 2} on tpu_v5p\ndims {B: 64, D: 128, F: 256}\nx: bf16[B_X, D]\nW: bf16[D, F_Y]\n\
                       v: bf16[B_X, D]\ny: bf16[B, D]{U_X}\n";
@@ -51,8 +53,8 @@ const LINES: [(&str, &str); 66] = [
     ("z = x.astype(jnp.float32)", "z = f32(x)"),
     ("z = x.to(torch.float32)", "z = f32(x)"),
     ("z = x.astype('int8')", "z = i8(x)"),
-    ("z = jnp.zeros((B, D))", "z: bf16[B, D] = 0"),
-    ("z = jnp.zeros((B, D), device=P('X', 'Y'))", "z: bf16[B_X, D_Y] = 0"),
+    ("z = jnp.zeros((B, D))", "z: f32[B, D] = 0"),
+    ("z = jnp.zeros((B, D), device=P('X', 'Y'))", "z: f32[B_X, D_Y] = 0"),
     ("z = jnp.ones((B, D), dtype=jnp.float32)", "z: f32[B, D] = 1"),
     ("z = jnp.argmax(x, axis=-1)", "z = argmax_D(x)"),
     ("z = jnp.cumsum(x, axis=1)", "z = cumsum_D(x)"),
@@ -77,6 +79,73 @@ const LINES: [(&str, &str); 66] = [
     ("z = lax.rsqrt(x)", "z = rsqrt(x)"),
 ];
 
+/// Words without an equivalent line, and near misses, with a part of the answer.
+const OTHERS: [(&str, &str); 62] = [
+    ("z = ppermute(x, 'X', [(0, 1), (1, 2)])", "write `z = shift_B(x, 1)` to shift elements"),
+    ("z = lax.axis_index('X')", "programs have no device index"),
+    ("z = x.reshape(B*D)", "write `dims {N = B*D}` and `z[N]_? = x`"),
+    ("z = jnp.concatenate([x, v])", "joined by `concat_{S,R->T}(a, b)`"),
+    ("z = jnp.stack([x, x])", "stacked by `stack_K(a, b)`"),
+    ("z = lax.top_k(x, 2)", "`top_{E->K}(x)` has the elements"),
+    ("z = jnp.split(x, 2)", "`slice_{S->T}(x, 0)`"),
+    ("z = jnp.pad(x, 1)", "added by `pad_{S->T}(x, 1)`"),
+    ("z = x[2:6]", "write `z = slice_{B->T}(x, 2)`, with `dims {T: 4}`"),
+    ("z = x[:, 3]", "write `z = take_D(x, 3)`"),
+    ("z = x[0, 1]", "write `z = take_D(take_B(x, 0), 1)`"),
+    ("z = x ** 5", "supported powers are"),
+    ("z == v", "write a result with a single `=`: `z = v`"),
+    ("z = jax.nn.one_hot(x, 8)", "write `z = bf16(onehot_D(x))`"),
+    ("z = jnp.arange(D)", "write `z = iota_D`"),
+    ("z = jnp.tril(x)", "`where(iota_I >= iota_J, A, 0)`"),
+    ("z = jnp.take(x, v)", "rows are looked up by `take_V(E, ids)`"),
+    ("for i in range(4):\n    x = relu(x)", "write `repeat 4 {` here and `}` below line 8"),
+    ("while True:", "a loop is written `repeat 4 {`"),
+    ("def layer(x):\n    return relu(x)", "write `def layer(x) {` here and `}` below line 8"),
+    ("import jax", "remove the line"),
+    ("if x:", "programs have no branches"),
+    ("z = AllGatherr_X(x)", "did you mean `AllGather_X`?"),
+    ("z = Allgather_X(x)", "write `z = AllGather_X(x)`"),
+    ("z = ReduceScater_{X,D}(y)", "did you mean `ReduceScatter_{X,D}`?"),
+    ("z = all_reduce(y)", "write `z = AllReduce_X(y)`"),
+    ("z = matmul(x, W)", "write `z = x * W`"),
+    ("z = transpose(x)", "with the dims in the order"),
+    ("z = x.T", "with the dims in the order"),
+    ("z = with_sharding_constraint(x, P('X', None))", "write `z[B_X, D] = x`"),
+    ("z = jax.device_put(x, NamedSharding(mesh, P(None, 'X')))", "write `z[B, D_X] = x`"),
+    ("z = all_reduce(y, op=ReduceOp.MAX)", "declare `y[B, D]{MAX_X}`"),
+    ("z = dist.all_reduce(y, op=dist.ReduceOp.AVG)", "write `z = AllReduce_X(y) / 4`"),
+    ("z = psum(x * W, 'X')", "write `z = x * W`, and the compiler inserts the AllReduce"),
+    ("z = x.T @ W", "write `z = x @ W`, without a transposition"),
+    ("z = lax.scan(relu, x, length=8)", "a loop is written `repeat 8 {`"),
+    ("repeat(4):\n    x = relu(x)", "write `repeat 4 {`"),
+    ("repeat 4 do", "a loop is written `repeat 4 {`"),
+    ("@jax.jit", "remove the decorator"),
+    ("f = lambda x: relu(x)", "write `def f(x) { return relu(x) }`"),
+    ("def f(x: bf16[B, D], n=4):", "a function is written `def f(x: bf16[B, D], n) {`"),
+    ("\"\"\" a comment \"\"\"", "comments begin with `#`"),
+    ("-- a comment", "comments begin with `#`"),
+    ("z = x[0, :]", "write `z = take_B(x, 0)`"),
+    ("z = x[0]", "write `z = take_B(x, 0)`"),
+    ("z = x + v[None, :]", "write `z = x + v`: broadcasting aligns dims by name"),
+    ("z: bf16['X', None]", "dims are names, with their axes after `_`"),
+    ("z = all_gather_X(x)", "write `z = AllGather_X(x)`"),
+    ("z = All-Gather_X(x)", "collectives are written in one word"),
+    ("z = Scatter_{X,D}(v)", "a slice needs no collective"),
+    ("z = sum(x)", "write its dims: `sum_D(x)`, `sum_{B,D}(x)`"),
+    ("z = softmax(x)", "write its dim: `softmax_D(x)`"),
+    ("z = AllReduce_Y(y)", "the sum is open over `X`; write `AllReduce_X` for `AllReduce_Y`"),
+    ("z = AllReduce_X(AllReduce_X(y))", "the sum over `X` is already closed"),
+    ("z = AllToAll_X(x)", "`AllToAll_{X,D}`"),
+    ("AllToAll_{D->B}(x) -> z[B, D_X]", "the axis comes first, then the dim to shard: `AllToAll_{X,D}`"),
+    ("z = y .* y", "both factors are open over `X`"),
+    ("z: float8_e4m3fnuz[B, D]", "the 8-bit floats are `f8e4m3`, the `e4m3fn` of JAX, and `f8e5m2`"),
+    ("z: byte[B, D]", "write `u8`"),
+    ("dims {S: 256}\nz[B, S] = x * W", "no factor has `S`: write `F` for `S` in the result"),
+    ("dims {S: 128}\nU: bf16[S, F]\nz[B, F] = x * U", "`x` and `U` share no dim"),
+    ("repeat 4x {\nx = relu(x)\n}", "write `repeat 4 {`"),
+    ("expect collectives x = [all_gather]", "write `AllGather`, and its axes after `_`"),
+];
+
 #[test]
 fn the_line_that_is_offered_is_right() {
     for (line, offered) in LINES {
@@ -92,71 +161,7 @@ fn the_line_that_is_offered_is_right() {
 /// Words without an equivalent line, and near misses, are answered with a help text.
 #[test]
 fn other_words_are_answered() {
-    for (line, answer) in [
-        ("z = ppermute(x, 'X', [(0, 1), (1, 2)])", "write a permutation as a move between two layouts"),
-        ("z = lax.axis_index('X')", "programs have no device index"),
-        ("z = x.reshape(B*D)", "declaring a composite"),
-        ("z = jnp.concatenate([x, v])", "write `concat_{S,R->T}(a, b)`"),
-        ("z = jnp.stack([x, x])", "write `stack_K(a, b)`"),
-        ("z = lax.top_k(x, 2)", "write `top_{E->K}(x)`"),
-        ("z = jnp.split(x, 2)", "`slice_{S->T}(x, 0)`"),
-        ("z = jnp.pad(x, 1)", "write `pad_{S->T}(x, 1)`"),
-        ("z = x[2:6]", "write `slice_{B->T}(x, 2)`, with `dims {T: 4}`"),
-        ("z = x[:, 3]", "write `take_D(x, 3)`"),
-        ("z = x[0, 1]", "write `take_D(take_B(x, 0), 1)`"),
-        ("z = x ** 5", "supported powers are"),
-        ("z == v", "write a result with a single `=`: `z = v`"),
-        ("z = jax.nn.one_hot(x, 8)", "write `z = bf16(onehot_D(x))`"),
-        ("z = jnp.arange(D)", "write `z = iota_D`"),
-        ("z = jnp.tril(x)", "`where(iota_I >= iota_J, A, 0)`"),
-        ("z = jnp.take(x, v)", "write a lookup of rows as `take_V(E, ids)`"),
-        ("for i in range(4):", "write `repeat 4 {`"),
-        ("while True:", "write `repeat 4 {`"),
-        ("def layer(x):", "write `def layer(x) {`"),
-        ("import jax", "remove the line"),
-        ("if x:", "programs have no branches"),
-        ("z = AllGatherr_X(x)", "did you mean `AllGather_X`?"),
-        ("z = Allgather_X(x)", "did you mean `AllGather_X`?"),
-        ("z = ReduceScater_{X,D}(y)", "did you mean `ReduceScatter_{X,D}`?"),
-        ("z = all_reduce(y)", "write `AllReduce_X(y)`"),
-        ("z = matmul(x, W)", "write `x * W`"),
-        ("z = transpose(x)", "with the dims in the order"),
-        ("z = x.T", "with the dims in the order"),
-        ("z = with_sharding_constraint(x, P('X', None))", "write `z[B_X, D] = x`"),
-        ("z = jax.device_put(x, NamedSharding(mesh, P(None, 'X')))", "write `z[B, D_X] = x`"),
-        ("z = all_reduce(y, op=ReduceOp.MAX)", "declare `y[B, D]{MAX_X}`"),
-        ("z = dist.all_reduce(y, op=dist.ReduceOp.AVG)", "write `z = AllReduce_X(y) / 4`"),
-        ("z = psum(x * W, 'X')", "write `z = x * W`, and the compiler inserts the AllReduce"),
-        ("z = x.T @ W", "write `z = x @ W`, without a transposition"),
-        ("z = lax.scan(relu, x, length=8)", "write `repeat 8 {`"),
-        ("repeat(4):\n    x = relu(x)", "write `repeat 4 {`"),
-        ("repeat 4 do", "write `repeat 4 {`"),
-        ("@jax.jit", "remove the decorator"),
-        ("f = lambda x: relu(x)", "write `def f(x) {`, `return relu(x)` and `}`"),
-        ("def f(x: bf16[B, D], n=4):", "write `def f(x: bf16[B, D], n) {`"),
-        ("\"\"\" a comment \"\"\"", "comments begin with `#`"),
-        ("-- a comment", "comments begin with `#`"),
-        ("z = x[0, :]", "write `take_B(x, 0)`"),
-        ("z = x[0]", "write `take_B(x, 0)`"),
-        ("z = x + v[None, :]", "broadcasting aligns dims by name: write `v`"),
-        ("z: bf16['X', None]", "write the name of each dim"),
-        ("z = all_gather_X(x)", "write `AllGather_X(x)`"),
-        ("z = All-Gather_X(x)", "collectives are written in one word"),
-        ("z = Scatter_{X,D}(v)", "a slice needs no collective"),
-        ("z = sum(x)", "write its dims: `sum_D(x)`, `sum_{B,D}(x)`"),
-        ("z = softmax(x)", "write its dim: `softmax_D(x)`"),
-        ("z = AllReduce_Y(y)", "the sum is open over `X`: use `AllReduce_X`"),
-        ("z = AllReduce_X(AllReduce_X(y))", "the sum over `X` is already closed"),
-        ("z = AllToAll_X(x)", "`AllToAll_{X,D}`"),
-        ("AllToAll_{D->B}(x) -> z[B, D_X]", "the axis comes first, then the dim to shard: `AllToAll_{X,D}`"),
-        ("z = y .* y", "both factors are open over `X`"),
-        ("z: float8_e4m3fnuz[B, D]", "the 8-bit floats are `f8e4m3`, the `e4m3fn` of JAX, and `f8e5m2`"),
-        ("z: byte[B, D]", "write `u8`"),
-        ("dims {S: 256}\nz[B, S] = x * W", "no factor has `S`: write `F` for `S` in the result"),
-        ("dims {S: 128}\nU: bf16[S, F]\nz[B, F] = x * U", "`x` and `U` share no dim"),
-        ("repeat 4x {\nx = relu(x)\n}", "write `repeat 4 {`"),
-        ("expect collectives x = [all_gather]", "write `AllGather`, and its axes after `_`"),
-    ] {
+    for (line, answer) in OTHERS {
         let (_, found) = compiler::check(&format!("{GROUND}{line}\n"));
         let says = |text: &str| text.contains(answer);
         assert!(
@@ -182,7 +187,7 @@ fn slips_are_corrected() {
         ("mesh {4, 2} on tpu_v5e", "mesh {X: 4, Y: 2} on tpu_v5e"),
         ("mesh {X = 4, Y = 2}", "mesh {X: 4, Y: 2}"),
         ("mesh {X: 4 Y: 2}", "mesh {X: 4, Y: 2}"),
-        ("mesh = init_device_mesh(\"cuda\", (4, 2), mesh_dim_names=(\"X\", \"Y\"))", "mesh {X: 4, Y: 2}"),
+        ("mesh = init_device_mesh(\"cuda\", (4, 2), mesh_dim_names=(\"X\", \"Y\"))", "mesh {X: 4, Y: 2} on h100"),
         ("dims = {I: 64, J: 64}", "dims {I: 64, J: 64}"),
         ("dims: {I: 64, J: 64}", "dims {I: 64, J: 64}"),
         ("dims I: 64, J: 64", "dims {I: 64, J: 64}"),
@@ -254,6 +259,40 @@ fn slips_are_corrected() {
         let fixed = advice::apply_one(&source, &found).unwrap_or_default();
         assert_eq!(fixed, source.replace(line, corrected), "{found:?}");
     }
+}
+
+/// Every line that a help offers was a change that the checker accepts: applied, the statement has no error.
+#[test]
+fn offered_lines_check() {
+    let ground = |line: &str| format!("{GROUND}{line}\nu = relu(x)\n");
+    let lines = LINES.iter().map(|(line, _)| ground(line)).chain(OTHERS.iter().map(|(line, _)| ground(line)));
+    let (mut tried, mut whole) = (0, 0);
+    for source in foreign_programs().into_iter().chain(lines) {
+        let (_, found) = compiler::check(&source);
+        let syntax_errors = parse(&source).1.count(Severity::Error);
+        for error in found.iter().filter(|found| found.severity == Severity::Error) {
+            let help = error.help.as_deref().unwrap_or_default();
+            let is_ours = ["foreign-syntax", "unexpected-text"].contains(&error.code.as_str());
+            // What stands in backticks after `write` is a change, not an example.
+            let written = help.starts_with("write `") && is_ours;
+            assert!(!written || !error.fixes.is_empty(), "{source}{help}");
+            assert!(written || !is_ours || !help.contains("write `"), "{source}{help}");
+            for fix in &error.fixes {
+                let Edit::Replace(at) = fix.edit else { continue };
+                let changed = fix.apply(&source, at);
+                let place = at.range().start..at.range().start + fix.text.len();
+                let (program, left) = compiler::check(&changed);
+                let is_inside =
+                    |left: &&Diagnostic| left.severity == Severity::Error && place.contains(&left.span().range().start);
+                let wrong: Vec<_> = left.iter().filter(is_inside).filter(|left| left.code != "no-result").collect();
+                assert!(wrong.is_empty(), "{changed}{wrong:?}");
+                assert!(parse(&changed).1.count(Severity::Error) <= syntax_errors, "{changed}");
+                tried += 1;
+                whole += usize::from(program.is_some());
+            }
+        }
+    }
+    assert!(tried >= 200 && whole >= 180, "{tried} lines, {whole} whole programs");
 }
 
 /// What follows from a mistake that is reported is not reported again.

@@ -114,6 +114,29 @@ fn short_programs() {
     );
 }
 
+/// The programs of `cases/short/foreign.txt`, each with its mesh and dims.
+pub(crate) fn foreign_programs() -> Vec<String> {
+    let mut cases = short(include_str!("../cases/short/foreign.txt"));
+    let before = cases.next().expect("a mesh and dims");
+    let declares = |line: &str| line.starts_with("mesh") || line.starts_with("dims");
+    let whole = |case: &str| match case.lines().any(declares) {
+        true => format!("{case}\n"),
+        false => format!("{before}\n{case}\n"),
+    };
+    cases.map(whole).collect()
+}
+
+#[test]
+fn foreign_vocabulary() {
+    let cases = foreign_programs().into_iter().map(|source| {
+        let (program, diagnostics) = compiler::check(&source);
+        let helps = |found: &Diagnostic| found.help.as_deref().is_some_and(|help| !help.is_empty());
+        assert!(diagnostics.iter().all(|found| found.severity == Severity::Note || helps(found)), "{source}");
+        (source, program, diagnostics)
+    });
+    each_is_wrong_where_it_says("foreign_vocabulary", cases);
+}
+
 #[test]
 fn short_statements() {
     let cases = short(include_str!("../cases/short/statements.txt"));
