@@ -80,7 +80,7 @@ const LINES: [(&str, &str); 66] = [
 ];
 
 /// Words without an equivalent line, and near misses, with a part of the answer.
-const OTHERS: [(&str, &str); 62] = [
+const OTHERS: [(&str, &str); 63] = [
     ("z = ppermute(x, 'X', [(0, 1), (1, 2)])", "write `z = shift_B(x, 1)` to shift elements"),
     ("z = lax.axis_index('X')", "programs have no device index"),
     ("z = x.reshape(B*D)", "write `dims {N = B*D}` and `z[N]_? = x`"),
