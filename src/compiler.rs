@@ -6,6 +6,7 @@ use crate::diag::Diagnostics;
 use crate::expect;
 use crate::link::{DegradedLink, LinkState};
 use crate::lower;
+use crate::mesh::Axis;
 use crate::overlap;
 use crate::plan::{self, Budget, Listing, Plan, Request, Whole, unroll};
 use crate::program::{self, Program};
@@ -17,6 +18,7 @@ use crate::span::Span;
 use crate::syntax::{self, Ast, SetError, StatementKind};
 use crate::topology::{Hardware, Topology, TopologyError};
 use crate::units::Time;
+use itertools::Itertools;
 use miette::SourceSpan;
 use std::borrow::Cow;
 use thiserror::Error;
@@ -249,13 +251,27 @@ pub fn oversized(mesh: Span, topology: &Topology) -> Diagnostics {
             continue;
         };
         let beyond = hardware.networks().nth(place + 1).map(|network| network.name.clone());
-        let axis = axes.first().map(|axis| topology.machine.axis(*axis).name.clone()).unwrap_or_default();
-        let help = match beyond {
-            Some(beyond) => format!(
-                "put an axis on the network between nodes, such as `{{D: {} over {beyond}, {axis}: {most}}}`",
-                count.div_ceil(u64::from(most))
-            ),
-            None => "add a network between nodes to the profile".to_owned(),
+        // An axis without which the others fit.
+        let outer = axes.iter().copied().find(|axis| count / topology.machine.size(*axis) <= u64::from(most));
+        let help = match (beyond, outer) {
+            (Some(beyond), Some(outer)) => {
+                let written = topology.machine.axis_ids().map(|axis| {
+                    let Axis { name, size, over, .. } = topology.machine.axis(axis);
+                    match over.as_ref().or((axis == outer).then_some(&beyond)) {
+                        Some(network) => format!("{name}: {size} over {network}"),
+                        None => format!("{name}: {size}"),
+                    }
+                });
+                format!("put an axis on the network between nodes: `mesh {{{}}}`", written.format(", "))
+            }
+            (Some(beyond), None) => {
+                let axis = axes.first().map(|axis| topology.machine.axis(*axis).name.clone()).unwrap_or_default();
+                let nodes = count.div_ceil(u64::from(most));
+                format!(
+                    "add an axis on the network between nodes, such as `mesh {{nodes: {nodes} over {beyond}, {axis}: {most}}}`"
+                )
+            }
+            (None, _) => "add a network between nodes to the profile".to_owned(),
         };
         let at = mesh.into();
         let (network, hardware) = (network.name.clone(), hardware.name.clone());

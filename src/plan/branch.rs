@@ -36,7 +36,8 @@ pub(super) struct Solved<'a> {
 pub(super) fn solve(search: Search<'_>) -> Result<Solved<'_>, PlanError> {
     let (program, most) = (search.program, search.options.most);
     let mut tree = Tree {
-        most_work: search.work().saturating_add(search.options.budget.most_work()),
+        start: search.work(),
+        most_work: search.options.budget.most_work(),
         search,
         best: None,
         waiting: BinaryHeap::new(),
@@ -47,7 +48,7 @@ pub(super) fn solve(search: Search<'_>) -> Result<Solved<'_>, PlanError> {
     };
     tree.start_at(Settled::new());
     let mut least = tree.grow()?;
-    if tree.stop == Stop::Work {
+    if tree.stop == Stop::Work && !tree.is_close_to(least) {
         tree.propose();
         tree.improve();
     }
@@ -78,6 +79,11 @@ const SHARE_OF_A_PART: u64 = 8;
 /// The most parts that are searched again.
 const MOST_PARTS: usize = 16;
 
+/// At the work limit, a gap of 1/100 to the bound is accepted; before, a proportionally smaller one.
+const LEAST_GAP: u128 = 100;
+/// No gap is accepted within the first 1/16 of the work, in which most programs are solved completely.
+const FIRST_SHARE: u64 = 16;
+
 /// Branches explored in order of their bounds before the search dives for a first plan.
 const PATIENCE: usize = 8;
 
@@ -101,7 +107,9 @@ struct Best {
 
 struct Tree<'a> {
     search: Search<'a>,
-    /// Work after which the search stops.
+    /// Work done before this search.
+    start: u64,
+    /// Work after which it stops.
     most_work: u64,
     best: Option<Best>,
     /// Open branches by bound; in case of a tie the last one.
@@ -140,7 +148,8 @@ impl Tree<'_> {
             }
             looked_into += 1;
             let may_stop = self.best.is_some() || self.search.options.most < u128::MAX;
-            if (self.search.work() > self.most_work || self.search.budget.is_over()) && may_stop {
+            let is_done = self.work() > self.most_work || deepest.is_none() && self.is_close_to(bound.first());
+            if (is_done || self.search.budget.is_over()) && may_stop {
                 self.unsolved = self.unsolved.into_iter().chain([bound]).min();
                 self.stop = Stop::Work;
                 break;
@@ -154,6 +163,19 @@ impl Tree<'_> {
         }
         let best = self.best.as_ref().map(|best| best.score);
         Ok(best.into_iter().chain(self.unsolved).min().unwrap_or_default().first())
+    }
+
+    /// Work done by this search.
+    fn work(&self) -> u64 {
+        self.search.work().saturating_sub(self.start)
+    }
+
+    /// Whether the best plan is so close to a bound that the remaining work is not worth it.
+    fn is_close_to(&self, bound: u128) -> bool {
+        let Some(best) = &self.best else { return false };
+        let (score, gap) = (best.score.first(), best.score.first().saturating_sub(bound));
+        let most = score.saturating_mul(u128::from(self.work())) / u128::from(self.most_work.max(1));
+        self.work() > self.most_work / FIRST_SHARE && gap.saturating_mul(LEAST_GAP) < most
     }
 
     /// Compares the best plan of an unfinished search with those in which each dim has the axes that it has in the
@@ -190,7 +212,7 @@ impl Tree<'_> {
                 }
             }
             (self.waiting, self.branches) = (BinaryHeap::new(), Vec::new());
-            self.most_work = self.search.work().saturating_add(work);
+            (self.start, self.most_work) = (self.search.work(), work);
             self.start_at(settled);
             // A part without a better plan keeps its decisions.
             drop(self.grow());

@@ -361,7 +361,7 @@ fn why_not(function: Function, operator: Operator) -> String {
         }
         Function::Softmax { .. } => "softmax(a + b) is not softmax(a) + softmax(b)".to_owned(),
         Function::Cast(dtype) => {
-            format!("{dtype}(a + b) is not {dtype}(a) + {dtype}(b)because each partial sum would be rounded")
+            format!("{dtype}(a + b) is not {dtype}(a) + {dtype}(b), because each partial sum would be rounded")
         }
         function => format!("{function}(a + b) != {function}(a) + {function}(b)"),
     }

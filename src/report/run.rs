@@ -232,7 +232,7 @@ pub fn numerics(numerics: &Numerics) -> String {
     } else if *error > 0.0 {
         format!("close    max abs error {} (tolerance {}), {compared} elements\n", figure(*error), figure(*tolerance))
     } else {
-        format!("equal    {compared} of {elements} elements equal the dense result\n")
+        format!("equal    all {compared} compared elements equal the dense result\n")
     };
     if *not_compared == 0 {
         return line;
