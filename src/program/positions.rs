@@ -134,19 +134,22 @@ impl Checker {
     ) -> Checked<ValueId> {
         let id = self.array_expr(&arguments[0], None)?;
         self.has(id, from)?;
-        let start = match arguments.get(1) {
-            Some(start) => self.position(start)?,
-            None => Operand::Number(0.0),
-        };
-        if let Operand::Number(start) = start {
-            self.fits_within(start, [to, from], "slice", span)?;
-        }
+        let start = self.offset(arguments.get(1), [to, from], "slice", span)?;
         let rows = self.positions(from, span)?;
         let wanted = self.positions(to, span)?;
         let wanted = self.moved_by(wanted, start, span)?;
         let mask = self.map(Function::Is(Relation::Equal), &[rows, wanted], None, span)?;
         let dims = self.replaced(id, from.dim, to)?;
         self.selected(mask, id, dims, requested, span)
+    }
+
+    /// Where the shorter dim begins in the longer one: 0, if it is not written.
+    fn offset(&mut self, at: Option<&Expr>, lengths: [Along<'_>; 2], word: &str, span: Span) -> Checked<Operand> {
+        let at = at.map_or(Ok(Operand::Number(0.0)), |at| self.position(at))?;
+        if let Operand::Number(at) = at {
+            self.fits_within(at, lengths, word, span)?;
+        }
+        Ok(at)
     }
 
     /// `pad_{S->T}(x, 3)`
@@ -160,13 +163,7 @@ impl Checker {
     ) -> Checked<ValueId> {
         let id = self.array_expr(&arguments[0], None)?;
         self.has(id, from)?;
-        let before = match arguments.get(1) {
-            Some(before) => self.position(before)?,
-            None => Operand::Number(0.0),
-        };
-        if let Operand::Number(before) = before {
-            self.fits_within(before, [from, to], "pad", span)?;
-        }
+        let before = self.offset(arguments.get(1), [from, to], "pad", span)?;
         self.placed(id, from, to, before, requested, span)
     }
 
