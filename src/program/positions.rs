@@ -409,7 +409,8 @@ impl Checker {
         }
     }
 
-    /// `acc: f32[D, F] = 0`: an array of one number, which each device writes by itself in any layout.
+    /// `acc: f32[D, F] = 0`: an array of one number, which each device writes by itself in any layout. Without dims, a
+    /// scalar.
     pub(super) fn filled(
         &mut self,
         number: f64,
@@ -428,8 +429,10 @@ impl Checker {
                 Some(filled) => self.map(Function::Binary(Binary::Add), &[filled, zeros], None, span)?,
             });
         }
-        // A device that computes its own elements needs a dim to count along.
-        let Some(zeros) = filled else { return Err(CheckError::NumberResult { at: span }.into()) };
+        let zeros = match filled {
+            Some(zeros) => zeros,
+            None => self.first_position(span)?,
+        };
         if dtype == DType::Bool {
             let is_true = if number == 0.0 { Relation::Less } else { Relation::GreaterOrEqual };
             return self.map(Function::IsNumber(is_true, Scalar(0.0)), &[zeros], None, span);
@@ -439,6 +442,16 @@ impl Checker {
             return Ok(zeros);
         }
         self.map(Function::ByNumber(ByNumber::Shift, Scalar(number)), &[zeros], None, span)
+    }
+
+    /// The scalar 0: the least position along some dim of the program.
+    fn first_position(&mut self, span: Span) -> Checked<ValueId> {
+        let Some((name, dim)) = self.named_dims.iter().find_map(|(name, dim)| Some((name.clone(), (*dim)?))) else {
+            return Err(CheckError::NumberResult { at: span }.into());
+        };
+        let name = Name { node: name, span };
+        let rows = self.positions(Along { dim, name: &name }, span)?;
+        self.reduce(Operator::Min, rows, std::slice::from_ref(&name), &[dim], None, span)
     }
 
     /// The positions along a dim: 0, 1, 2 and so on.

@@ -162,6 +162,24 @@ fn an_array_of_one_number_is_local() {
     }
 }
 
+/// A scalar of one number is local, too, and counts iterations.
+#[test]
+fn a_scalar_of_one_number_counts() {
+    for (dtype, number) in [("f32", 0), ("i32", 7), ("i8", -3), ("bf16", 2)] {
+        let source = format!(
+            "mesh {{X: 2, Y: 2}} on tpu_v5p\n{DIMS}\nz: {dtype}[] = {number}\nrepeat 3 {{\n    z = z + 1\n}}\noutput z\n"
+        );
+        let (program, found) = compiler::check(&source);
+        let program = program.unwrap_or_else(|| panic!("{source}\n{found:?}"));
+        let compiled = compiler::compile(&program, &Options::default()).expect("a plan");
+        assert_eq!(compiled.plan.totals().received().0, 0, "{source}\n{}", compiled.plan);
+        let inputs = values::inputs(&compiled.schedule, 1).expect("small");
+        let run = values::run(&compiled.schedule, &inputs).expect("small");
+        let made = run.gather(0).expect("whole").array.to_f64s();
+        assert_eq!(made, [f64::from(number) + 3.0], "{source}");
+    }
+}
+
 /// What is written wrongly is refused where it is wrong, with the right form.
 #[test]
 fn wrong_calls_are_answered() {
