@@ -11,8 +11,9 @@ use crate::supply::Supply;
 use petgraph::Direction;
 use petgraph::algo::bridges::bridges;
 use petgraph::graph::{DiGraph, UnGraph};
+use petgraph::unionfind::UnionFind;
 use petgraph::visit::EdgeRef;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The role of a function in fusion.
 fn role(function: Function) -> Role {
@@ -29,8 +30,8 @@ pub(super) struct Structure {
     before: Vec<BTreeSet<usize>>,
     /// Number of uses of each value.
     uses: Vec<usize>,
-    /// The last user of each value in its kernel.
-    last_inside: Vec<Option<usize>>,
+    /// Pairs of a value and a user in its kernel that pays for reading it from elsewhere.
+    readers: BTreeSet<(usize, usize)>,
     /// Pairs of a value and a user that only this use holds together in one kernel.
     bridges: BTreeSet<(usize, usize)>,
     /// For a product whose write is replaced by a later result: bytes per element of that result, and of its own.
@@ -112,10 +113,9 @@ impl Structure {
             let own = node.operands.iter().filter(|operand| kernels[**operand] == kernels[user]);
             inside.extend(own.map(|operand| (*operand, user)));
         }
-        let mut last_inside = vec![None; nodes.len()];
-        inside.iter().for_each(|(operand, user)| last_inside[*operand] = last_inside[*operand].max(Some(*user)));
+        let readers = readers_of(&found, &inside);
         let bridges = bridges_of(&inside);
-        Structure { kernels, access, before, uses, last_inside, bridges, replaced }
+        Structure { kernels, access, before, uses, readers, bridges, replaced }
     }
 
     /// The kernel of a value, by its first value.
@@ -143,11 +143,9 @@ impl Structure {
         self.uses[id.index()] == 1
     }
 
-    /// Whether a user pays for reading a value of its kernel from elsewhere. Users behind a break may still be one
-    /// kernel, which reads the value once, so only the last one pays: the others may be left behind, where the value
-    /// is computed.
+    /// Whether a user pays for reading a value of its kernel from elsewhere.
     pub(super) fn pays_for_reading(&self, from: ValueId, to: ValueId) -> bool {
-        self.last_inside[from.index()] == Some(to.index())
+        self.readers.contains(&(from.index(), to.index()))
     }
 
     /// Whether the kernel falls into two if the user takes the value from elsewhere.
@@ -170,6 +168,36 @@ impl Structure {
             None => 0,
         }
     }
+}
+
+/// In larger kernels, all users of a value count as connected.
+const MOST_MEMBERS: usize = 256;
+
+/// The users that pay for reading a value of their kernel from elsewhere, as pairs with the value.
+///
+/// Users that are connected without the value may still be one kernel behind a break, which reads it once. Of these only the
+/// last one pays: the others may be left in front of the break, where the value is computed.
+fn readers_of(kernels: &[Vec<usize>], inside: &BTreeSet<(usize, usize)>) -> BTreeSet<(usize, usize)> {
+    let mut readers = BTreeSet::new();
+    for kernel in kernels {
+        let place = |member: usize| kernel.binary_search(&member).expect("edges stay in their kernel");
+        let from = |member: &usize| inside.range((*member, 0)..=(*member, usize::MAX)).copied();
+        for value in kernel {
+            let users: Vec<usize> = from(value).map(|(_, user)| user).collect();
+            if users.len() < 2 || kernel.len() > MOST_MEMBERS {
+                readers.extend(users.last().map(|user| (*value, *user)));
+                continue;
+            }
+            let mut parts = UnionFind::<usize>::new(kernel.len());
+            for (operand, user) in kernel.iter().filter(|member| *member != value).flat_map(from) {
+                parts.union(place(operand), place(user));
+            }
+            let last_of_parts: BTreeMap<usize, usize> =
+                users.into_iter().map(|user| (parts.find(place(user)), user)).collect();
+            readers.extend(last_of_parts.into_values().map(|user| (*value, user)));
+        }
+    }
+    readers
 }
 
 /// The edges without which the values that they join are not connected; each leads to a later value.
