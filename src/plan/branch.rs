@@ -79,8 +79,8 @@ const SHARE_OF_A_PART: u64 = 8;
 /// The most parts that are searched again.
 const MOST_PARTS: usize = 16;
 
-/// At the work limit, a gap of 1/100 to the bound is accepted; before, a proportionally smaller one.
-const LEAST_GAP: u128 = 100;
+/// At the work limit, a gap of 1/1000 to the bound is accepted; before, a proportionally smaller one.
+const LEAST_GAP: u128 = 1000;
 /// No gap is accepted within the first 1/16 of the work, in which most programs are solved completely.
 const FIRST_SHARE: u64 = 16;
 

@@ -8,6 +8,7 @@ use crate::function::Function;
 use crate::fusion::{self, Access, Fusion, Makes, Node, Role, Writes};
 use crate::program::{Carried, Definition, Program, ValueId, Wanted};
 use crate::supply::Supply;
+use itertools::Itertools;
 use petgraph::Direction;
 use petgraph::algo::bridges::bridges;
 use petgraph::graph::{DiGraph, UnGraph};
@@ -113,7 +114,7 @@ impl Structure {
             let own = node.operands.iter().filter(|operand| kernels[**operand] == kernels[user]);
             inside.extend(own.map(|operand| (*operand, user)));
         }
-        let readers = readers_of(&found, &inside);
+        let readers = readers_of(&found, &inside, &before);
         let bridges = bridges_of(&inside);
         Structure { kernels, access, before, uses, readers, bridges, replaced }
     }
@@ -175,9 +176,15 @@ const MOST_MEMBERS: usize = 256;
 
 /// The users that pay for reading a value of their kernel from elsewhere, as pairs with the value.
 ///
-/// Users that are connected without the value may still be one kernel behind a break, which reads it once. Of these only the
-/// last one pays: the others may be left in front of the break, where the value is computed.
-fn readers_of(kernels: &[Vec<usize>], inside: &BTreeSet<(usize, usize)>) -> BTreeSet<(usize, usize)> {
+/// Users that are connected without the value may still be one kernel behind a break, which reads it once. Of these only one
+/// pays, which is most likely behind a break: the last one that depends on another user, or else the last one.
+///
+/// - `before`: the values of its kernel that lead to each value.
+fn readers_of(
+    kernels: &[Vec<usize>],
+    inside: &BTreeSet<(usize, usize)>,
+    before: &[BTreeSet<usize>],
+) -> BTreeSet<(usize, usize)> {
     let mut readers = BTreeSet::new();
     for kernel in kernels {
         let place = |member: usize| kernel.binary_search(&member).expect("edges stay in their kernel");
@@ -192,9 +199,10 @@ fn readers_of(kernels: &[Vec<usize>], inside: &BTreeSet<(usize, usize)>) -> BTre
             for (operand, user) in kernel.iter().filter(|member| *member != value).flat_map(from) {
                 parts.union(place(operand), place(user));
             }
-            let last_of_parts: BTreeMap<usize, usize> =
-                users.into_iter().map(|user| (parts.find(place(user)), user)).collect();
-            readers.extend(last_of_parts.into_values().map(|user| (*value, user)));
+            let depends = |user: usize| users.iter().any(|other| before[user].contains(other));
+            let ranked = users.iter().map(|user| (parts.find(place(*user)), (depends(*user), *user)));
+            let last_of_parts: BTreeMap<usize, (bool, usize)> = ranked.sorted().collect();
+            readers.extend(last_of_parts.into_values().map(|(_, user)| (*value, user)));
         }
     }
     readers
