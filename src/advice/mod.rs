@@ -168,7 +168,7 @@ pub fn apply_one(source: &str, found: &Diagnostics) -> Option<String> {
     found.iter().find(sole).map(|found| found.fixes[0].apply(source, statement(found)))
 }
 
-/// Whether a text that replaces a statement has no error of its own, and leaves at most so many syntax errors.
+/// Whether a text that replaces a statement has no error of its own, and leaves at most a number of syntax errors.
 fn is_right(source: &str, fix: &Fix, most: usize) -> bool {
     let Edit::Replace(at) = fix.edit else { return false };
     let changed = fix.apply(source, at);

@@ -220,7 +220,7 @@ impl Tree<'_> {
         }
     }
 
-    /// The values that hang together through free layouts; a written layout separates them.
+    /// The values that are connected through free layouts; a written layout separates them.
     fn parts(&self) -> Vec<Vec<ValueId>> {
         let program = self.search.program;
         let mut parts = UnionFind::<usize>::new(program.values.len());

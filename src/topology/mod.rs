@@ -234,7 +234,7 @@ impl Topology {
             return Err(TopologyError::TooManyLinks { links });
         }
         let networks = machine.axes().iter().map(|axis| network_of(axis, &hardware)).collect::<Result<Vec<_>, _>>()?;
-        // Of each network, how many devices of the mesh are joined by it, and what was measured for so many.
+        // For each network, the number of devices of the mesh on it, and the measurements for that number.
         let measured: Vec<Option<usize>> = hardware
             .networks()
             .enumerate()

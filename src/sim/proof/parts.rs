@@ -209,7 +209,7 @@ impl Parts {
         Parts::new(operator, coordinates, boxes, terms)
     }
 
-    /// The contributions to an elementwise sum (or another operator) of two values that may be open. `side` tells the
+    /// The contributions to an elementwise sum (or another operator) of two values that may be open. `side` is the
     /// contributions of the two operands apart.
     pub(super) fn sides(left: &Parts, right: &Parts, side: CoordinateId, operator: Operator, terms: &Terms) -> Parts {
         let all: BTreeSet<CoordinateId> = left.coordinates.iter().chain(&right.coordinates).copied().collect();
