@@ -381,6 +381,8 @@ pub fn plan(program: &Program, topology: &Topology, options: &Options) -> Result
 const EFFORT: usize = 2_000_000;
 /// Number of times that the weights are shifted to the busiest units.
 const SHIFTS: usize = 6;
+/// The share of the work limit for each of these searches.
+const SHARE_OF_A_SHIFT: u64 = 8;
 /// Most moves that a search with weights keeps; meshes with many axes use a restricted move set.
 const MOST_MOVES: usize = 50_000;
 /// Most steps of a plan for which other candidates are tried; longer plans take seconds each.
@@ -401,7 +403,7 @@ fn spread(topology: &Topology, costs: &dyn plan::Costs, whole: &Plan, request: R
     // What saves a hundredth.
     let most = Time::from_ticks(whole.time().ticks() - whole.time().ticks() / 100);
     let (program, mut balance) = (whole.unfilled(), Balance::new(topology));
-    let budget = request.budget.within_moves(MOST_MOVES);
+    let budget = request.budget.within_moves(MOST_MOVES).divided_by(SHARE_OF_A_SHIFT);
     let request = Request { alternatives: false, rewrites: false, budget, ..request };
     let mut found: Vec<(Time, Plan)> = Vec::new();
     for _ in 0..SHIFTS {

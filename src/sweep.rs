@@ -104,6 +104,9 @@ pub fn sweep(
     done: impl Fn() + Sync,
 ) -> Result<Vec<Outcome>, SetError> {
     let at = |point: &Point| {
+        if options.budget.is_interrupted() {
+            return Ok(Err("interrupted before it was planned".to_owned()));
+        }
         let checked = compiler::check_with(source, &point.sizes, spelling, point.hardware.as_ref());
         let found = checked.map(|(program, found)| match program {
             Some(program) => planned(&program, point, options).map_err(|found| first(&found)),

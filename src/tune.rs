@@ -14,7 +14,7 @@ use crate::program::{Definition, Program};
 use crate::span::Span;
 use crate::sweep::{self, Figures, Point};
 use crate::syntax::{self, Brackets, SetError, Statement, StatementKind};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// What became of a mesh.
 #[derive(Clone, Debug, PartialEq)]
@@ -70,7 +70,8 @@ pub fn meshes(axes: &[String], devices: u64) -> Vec<Vec<(String, u64)>> {
 /// Plans a program on meshes and machines.
 ///
 /// - `every`: whether meshes that cannot be the fastest are planned, too, as they may take less memory.
-/// - `until`: the time after which no further mesh is planned.
+/// - `limit`: the time for all meshes together; the best plans so far are returned then, or when the budget is
+///   interrupted.
 /// - `done`: called after each mesh.
 ///
 /// # Errors
@@ -81,10 +82,20 @@ pub fn tune(
     options: &Options,
     points: Vec<Point>,
     every: bool,
-    until: Option<Instant>,
+    limit: Option<Duration>,
     done: impl Fn() + Sync,
 ) -> Result<Vec<Tried>, SetError> {
-    let bounded = in_parallel(points, |point| bounded(source, spelling, options, point));
+    let begin = Instant::now();
+    let left = |share: u32| limit.map(|limit| (limit / share).saturating_sub(begin.elapsed()));
+    let within = |time: Option<Duration>| match time {
+        Some(time) => Options { budget: options.budget.within_time(time), ..options.clone() },
+        None => options.clone(),
+    };
+    let is_over = || options.budget.is_interrupted() || left(1).is_some_and(|left| left.is_zero());
+    let bounded = in_parallel(points, |point| match left(BOUNDING) {
+        Some(left) if left.is_zero() => bounded(source, spelling, options, point, false),
+        left => bounded(source, spelling, &within(left), point, !options.budget.is_interrupted()),
+    });
     let mut tried = bounded.into_iter().collect::<Result<Vec<Tried>, SetError>>()?;
     // The lowest bound first; of equal ones those with the fewest axes in use, which take the least time to plan.
     let in_use = |tried: &Tried| tried.point.sizes.iter().filter(|(_, size)| *size > 1).count();
@@ -108,12 +119,12 @@ pub fn tune(
                 done();
             }
         }
-        if until.is_some_and(|until| Instant::now() >= until) && tried.iter().any(|tried| tried.figures().is_some()) {
+        if is_over() {
             break;
         }
         let points = next.iter().map(|place| tried[*place].point.clone()).collect();
         let plan = |point: Point| {
-            let outcome = sweep::sweep(source, spelling, options, std::slice::from_ref(&point), || {});
+            let outcome = sweep::sweep(source, spelling, &within(left(1)), std::slice::from_ref(&point), || {});
             done();
             outcome.map(|mut outcomes| outcomes.pop())
         };
@@ -129,6 +140,9 @@ pub fn tune(
     Ok(tried)
 }
 
+/// The bounds of all meshes take at most this share of the time limit; meshes without a bound are planned first.
+const BOUNDING: u32 = 4;
+
 /// The fastest plan on a number of devices.
 fn fastest(tried: &[Tried], devices: u64) -> Option<&Figures> {
     let planned = tried.iter().filter(|tried| tried.devices == devices).filter_map(Tried::figures);
@@ -136,7 +150,15 @@ fn fastest(tried: &[Tried], devices: u64) -> Option<&Figures> {
 }
 
 /// A mesh with the lower bound on its plans.
-fn bounded(source: &str, spelling: Spelling, options: &Options, point: Point) -> Result<Tried, SetError> {
+///
+/// - `has_time`: whether the bound is searched for; otherwise it is 0.
+fn bounded(
+    source: &str,
+    spelling: Spelling,
+    options: &Options,
+    point: Point,
+    has_time: bool,
+) -> Result<Tried, SetError> {
     let (program, found) =
         compiler::check_with(source, &point.sizes, spelling, point.hardware.as_ref().or(options.hardware.as_ref()))?;
     let of = |program: &Program| {
@@ -152,7 +174,7 @@ fn bounded(source: &str, spelling: Spelling, options: &Options, point: Point) ->
         worst.map_or_else(String::new, |found| format!("{}: {}", found.code, found.message))
     };
     let (fate, bound) = match &program {
-        Some(program) => (Fate::Untried, of(program).unwrap_or_default()),
+        Some(program) => (Fate::Untried, if has_time { of(program).unwrap_or_default() } else { 0.0 }),
         None => (Fate::Impossible(why()), f64::INFINITY),
     };
     Ok(Tried { point, devices, bound, fate, is_on_frontier: false })

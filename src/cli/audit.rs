@@ -27,7 +27,7 @@ pub(super) struct Audit {
     #[arg(long, value_name = "AXES", conflicts_with = "program")]
     mesh: Option<String>,
     /// Exit with status 1 if a device receives more than this many times the bytes of the plan
-    #[arg(long, value_name = "FACTOR", requires = "program", value_parser = factor)]
+    #[arg(long, value_name = "FACTOR", value_parser = factor)]
     fail_above: Option<f64>,
     #[command(flatten)]
     common: Common,
@@ -44,6 +44,9 @@ impl Audit {
         let text = input::source(&self.file)?;
         let module = audit::read(&text.text).map_err(|error| input::fault(&text, &Diagnostics::of(&error), format))?;
         let Some(path) = &self.program else {
+            if self.fail_above.is_some() {
+                return Err(Failure::Call("`--fail-above` needs `--program`, to compare with its plan".to_owned()));
+            }
             let options = self.common.options()?;
             let axes = self.mesh.as_deref().unwrap_or_default().trim().trim_matches(['{', '}']).replace('=', ": ");
             // A program has a result.

@@ -67,9 +67,16 @@ impl Effort {
         Ok(budget)
     }
 
-    /// The time at which half of the time limit is over; searches of many plans begin no further one then.
-    pub(super) fn half(self) -> Option<Instant> {
-        self.time_limit.map(|limit| Instant::now() + limit / PLANNING)
+    /// For a command that makes many plans: the budget without the time limit, and the time for all plans together.
+    ///
+    /// # Errors
+    /// As [`Effort::start`].
+    pub(super) fn start_many(self) -> Result<(Budget, Option<Duration>), Failure> {
+        self.start()?;
+        let memory = self.max_memory.map(|limit| Bytes(limit.0 / PLANNING_MEMORY));
+        let budget = Budget::default().until(super::interrupt::flag()?);
+        let budget = memory.map_or(budget, |memory| budget.within_memory(memory));
+        Ok((budget, self.time_limit.map(|limit| limit / PLANNING * 3 / 2)))
     }
 
     /// The limits as command-line arguments.

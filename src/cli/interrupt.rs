@@ -7,6 +7,7 @@
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tempfile::{Builder, NamedTempFile, TempDir};
 
@@ -107,6 +108,22 @@ impl Drop for Temporary {
     }
 }
 
+/// From now on, the first interrupt (Ctrl-C) sets this flag, so that the command prints what it has found; the second one
+/// ends the command.
+pub(super) fn flag() -> io::Result<&'static AtomicBool> {
+    signals::watch()?;
+    IS_GENTLE.store(true, Ordering::Relaxed);
+    Ok(&IS_INTERRUPTED)
+}
+
+/// Whether the command was interrupted and prints what it has found.
+pub(super) fn is_interrupted() -> bool {
+    IS_INTERRUPTED.load(Ordering::Relaxed)
+}
+
+static IS_GENTLE: AtomicBool = AtomicBool::new(false);
+static IS_INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
 /// Ends the process from any thread, after removing temporary files.
 pub(super) fn exit(code: i32) -> ! {
     let temporaries = temporaries();
@@ -129,7 +146,7 @@ mod signals {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGXFSZ};
     use signal_hook::iterator::Signals;
     use std::io;
-    use std::sync::atomic::AtomicBool;
+    use std::sync::atomic::{AtomicBool, Ordering};
     use std::sync::{Arc, Mutex, PoisonError};
 
     /// Starts the thread that waits for signals, once.
@@ -146,7 +163,11 @@ mod signals {
         let mut signals = Signals::new(ending)?;
         // Where no thread can be started, an interrupted command leaves its temporaries.
         let wait = move || {
-            if let Some(signal) = signals.forever().next() {
+            for signal in &mut signals.forever() {
+                let is_first = !super::IS_INTERRUPTED.swap(signal == SIGINT, Ordering::Relaxed);
+                if signal == SIGINT && is_first && super::IS_GENTLE.load(Ordering::Relaxed) {
+                    continue;
+                }
                 let temporaries = super::temporaries();
                 temporaries.iter().for_each(|path| super::remove(path));
                 signal_hook::low_level::emulate_default_handler(signal).ok();

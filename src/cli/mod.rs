@@ -259,6 +259,8 @@ enum Failure {
     Program,
     /// The command line or a file is wrong; the message to print. Exit 2.
     Call(String),
+    /// The command was interrupted and has printed what it had found. Exit 130.
+    Interrupted,
     /// Another process has reported the failure; exit with its code.
     #[cfg_attr(not(feature = "mpi"), expect(dead_code, reason = "there are no other processes"))]
     Reported(u8),
@@ -270,6 +272,7 @@ impl Failure {
         match self {
             Failure::Program => 1,
             Failure::Call(_) => 2,
+            Failure::Interrupted => 130,
             Failure::Reported(code) => *code,
         }
     }

@@ -56,7 +56,8 @@ impl Plan {
                 };
                 let methods = text::methods(&findings);
                 let pictures = self.pictures.of(&compiled, Order::Listed)?;
-                input::print_painted(&format!("{}\n{body}{methods}{pictures}", checked.machine(topology)))?;
+                let words = text::fit(&format!("{}\n{body}{methods}", checked.machine(topology)), terminal::width());
+                input::print_painted(&format!("{words}{pictures}"))?;
             }
             Format::Json => {
                 let Source { name, text, .. } = &checked.source;

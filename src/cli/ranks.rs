@@ -139,7 +139,7 @@ impl Ranks {
     fn part(&self, schedule: &Schedule, data: Data<'_>) -> Result<Done, String> {
         let words = |failure: Failure| match failure {
             Failure::Call(words) => words,
-            Failure::Program | Failure::Reported(_) => "already reported".to_owned(),
+            Failure::Program | Failure::Interrupted | Failure::Reported(_) => "already reported".to_owned(),
         };
         self.session.enter(Phase::Preparing);
         let execute = Execute::new(&self.session, schedule);

@@ -135,7 +135,7 @@ fn report(
                 text::timing(&findings, &timing),
                 computed.as_ref().map(|computed| computed.text(schedule, &timing, topology)).unwrap_or_default(),
             ];
-            input::print(&parts.concat())?;
+            input::print(&text::fit(&parts.concat(), terminal::width()))?;
             input::print_painted(&pictures.of(&compiled, order)?)?;
         }
         Format::Json => {

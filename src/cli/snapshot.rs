@@ -83,7 +83,7 @@ impl Snapshot {
             match looked {
                 Ok(one) => found.push(one),
                 Err(Failure::Program) => wrong = true,
-                Err(failure @ (Failure::Call(_) | Failure::Reported(_))) => return Err(failure),
+                Err(failure @ (Failure::Call(_) | Failure::Interrupted | Failure::Reported(_))) => return Err(failure),
             }
         }
         drop(progress);

@@ -1,7 +1,7 @@
 //! `shardc sweep`
 
 use super::progress::Progress;
-use super::{Failure, effort, input};
+use super::{Failure, effort, input, interrupt};
 use crate::compiler::{Options, Overlapping, Spelling};
 use crate::costs::CostModel;
 use crate::report::sweep::Rows;
@@ -110,7 +110,7 @@ impl Sweep {
         if let Some((name, _)) = self.set.iter().find(|(name, _)| !names.insert(name)) {
             return Err(Failure::Call(format!("`--set {name}` is given twice: separate its sizes by commas")));
         }
-        let budget = self.effort.start()?;
+        let budget = self.effort.start()?.until(interrupt::flag()?);
         let options = Options { costs: self.costs, overlap: self.overlap, budget, ..Options::default() };
         let mut points = sweep::points(&self.set, &hardware);
         let unknown = |error| Failure::Call(format!("`--set`: {error} (in `{}`)", source.name));
@@ -133,7 +133,7 @@ impl Sweep {
         let progress = Progress::of(points.len());
         progress.begin("planned");
         let outcomes = sweep::sweep(&source.text, spelling, &options, &points, || progress.done()).map_err(unknown)?;
-        let crossings = match self.crossings {
+        let crossings = match self.crossings && !interrupt::is_interrupted() {
             true => sweep::crossings(&source.text, spelling, &options, &points, &outcomes).map_err(unknown)?,
             false => Vec::new(),
         };
@@ -156,7 +156,11 @@ impl Sweep {
             Format::Csv => input::print(&rows.csv())?,
             Format::Json => input::print_json(&rows.document(&source.name))?,
         }
-        if outcomes.iter().all(Result::is_err) { Err(Failure::Program) } else { Ok(()) }
+        match outcomes.iter().any(Result::is_ok) {
+            true if !interrupt::is_interrupted() => Ok(()),
+            true => Err(Failure::Interrupted),
+            false => Err(Failure::Program),
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! `shardc tune`
 
 use super::progress::Progress;
-use super::{Failure, Output, Sizes, effort, files, input};
+use super::{Failure, Output, Sizes, effort, files, input, interrupt};
 use crate::compiler::{Options, Overlapping, Spelling};
 use crate::costs::CostModel;
 use crate::report::tune::Tuned;
@@ -51,8 +51,7 @@ impl Tune {
     pub(super) fn run(&self) -> Result<(), Failure> {
         let source = input::source(&self.file)?;
         let hardware = self.hardware.iter().map(|name| input::hardware(name)).collect::<Result<Vec<_>, _>>()?;
-        let until = self.effort.half();
-        let budget = self.effort.start()?;
+        let (budget, limit) = self.effort.start_many()?;
         let options = Options { costs: self.costs, overlap: self.overlap, budget, ..Options::default() };
         let (program, _) = input::checked(&source, &options, self.format.format)?;
         let text = if self.open { tune::opened(&source.text, &program) } else { source.text.clone() };
@@ -76,7 +75,7 @@ impl Tune {
         progress.begin("planned");
         let unknown = |error| Failure::Call(format!("`--set`: {error} (in `{}`)", source.name));
         let done = || progress.done();
-        let tried = tune::tune(&text, Spelling::Exact, &options, points, self.every, until, done).map_err(unknown)?;
+        let tried = tune::tune(&text, Spelling::Exact, &options, points, self.every, limit, done).map_err(unknown)?;
         drop(progress);
         let tuned = Tuned::new(&tried, &axes);
         if let Some(folder) = &self.output {
@@ -95,6 +94,10 @@ impl Tune {
             super::Format::Text => input::print(&tuned.text())?,
             super::Format::Json => input::print_json(&tuned.document(&source.name))?,
         }
-        if tuned.frontier().next().is_none() { Err(Failure::Program) } else { Ok(()) }
+        match tuned.frontier().next() {
+            Some(_) if !interrupt::is_interrupted() => Ok(()),
+            Some(_) => Err(Failure::Interrupted),
+            None => Err(Failure::Program),
+        }
     }
 }

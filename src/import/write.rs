@@ -324,6 +324,8 @@ impl Writer<'_> {
 
     fn name_arrays(&mut self, statements: &[Statement], outputs: &[ArrayId]) {
         let mut taken: HashSet<String> = HashSet::new();
+        // Below this number, all names of this kind are taken.
+        let mut next: HashMap<String, usize> = HashMap::new();
         let mut order: Vec<ArrayId> = Vec::new();
         let mut inputs = Vec::new();
         each_statement(statements, &mut |statement| match statement {
@@ -341,11 +343,14 @@ impl Writer<'_> {
             if is_reserved(&name) {
                 name = format!("v_{name}");
             }
-            let free = std::iter::once(name.clone())
-                .chain((2..).map(|number| format!("{name}_{number}")))
-                .find(|name| !taken.contains(name))
-                .unwrap_or(name);
-            taken.insert(free.clone());
+            let next = next.entry(name.clone()).or_insert(1);
+            let free = loop {
+                let free = if *next == 1 { name.clone() } else { format!("{name}_{next}") };
+                *next += 1;
+                if taken.insert(free.clone()) {
+                    break free;
+                }
+            };
             self.names.insert(array, free);
         }
         // The part of a stack is called like the stack, which is not declared itself.

@@ -4,6 +4,7 @@ use super::Stop;
 use crate::units::Bytes;
 use std::cell::Cell;
 use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Limits on the effort of planning. When they are reached the search continues with a restricted move set, and then
@@ -16,6 +17,8 @@ pub struct Budget {
     work: u64,
     /// Times at which the search is restricted, and at which it ends.
     deadlines: Option<[Instant; 2]>,
+    /// Set when the search is to end.
+    interrupt: Option<&'static AtomicBool>,
 }
 
 /// Memory of a move, including its share of the target layout and of the search state.
@@ -24,7 +27,7 @@ const BYTES_PER_MOVE: u64 = 400;
 impl Default for Budget {
     /// Default: 1 GB of moves, and no time limit.
     fn default() -> Budget {
-        Budget { moves: 1_000_000, work: Budget::MOST_WORK, deadlines: None }
+        Budget { moves: 1_000_000, work: Budget::MOST_WORK, deadlines: None, interrupt: None }
     }
 }
 
@@ -54,7 +57,7 @@ impl Budget {
 
     /// Limits the work to a fraction, for one of many searches.
     #[must_use]
-    pub(super) fn divided_by(self, parts: u64) -> Budget {
+    pub(crate) fn divided_by(self, parts: u64) -> Budget {
         Budget { work: self.work / parts.max(1), ..self }
     }
 
@@ -77,9 +80,20 @@ impl Budget {
         Budget { deadlines: deadlines.map(|(half, all)| [half, all]), ..self }
     }
 
-    /// Whether the time limit has passed.
+    /// Ends the search when the flag is set.
+    #[must_use]
+    pub fn until(self, interrupt: &'static AtomicBool) -> Budget {
+        Budget { interrupt: Some(interrupt), ..self }
+    }
+
+    /// Whether the search was interrupted.
+    pub(crate) fn is_interrupted(&self) -> bool {
+        self.interrupt.is_some_and(|flag| flag.load(Ordering::Relaxed))
+    }
+
+    /// Whether the time limit has passed, or the search was interrupted.
     pub(super) fn is_over(&self) -> bool {
-        self.passed(1)
+        self.passed(1) || self.is_interrupted()
     }
 
     fn passed(&self, place: usize) -> bool {

@@ -29,14 +29,19 @@ pub(super) fn solve(program: &Program, costs: &dyn Costs, options: SearchOptions
         wanted.iter().for_each(|(moved, from)| {
             prices.learn(moved, from);
         });
+        // A plan that costs what its bounds say is as good under all prices. Memory is learned as well.
+        let score = built.score();
+        let built = built.repriced();
+        if built.score() == score && options.memory_limit == u64::MAX {
+            return Ok(built.finish(least, stop, &prices));
+        }
         if round == Budget::MOST_ROUNDS || work > options.budget.most_work_of_rounds() || options.budget.is_over() {
             let known = prices.only_known();
-            let last = built.repriced();
             let again = || branch::solve(Search::new(program, &known, options)).ok();
             let best = if options.budget.is_over() { None } else { again() };
-            return Ok(match best.map(|solved| solved.built).filter(|best| best.score() < last.score()) {
+            return Ok(match best.map(|solved| solved.built).filter(|best| best.score() < built.score()) {
                 Some(best) => best.finish(least, Stop::Work, &prices),
-                None => last.finish(least, Stop::Work, &prices),
+                None => built.finish(least, Stop::Work, &prices),
             });
         }
         search = built.into_search();

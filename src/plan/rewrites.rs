@@ -5,7 +5,7 @@
 
 use super::reshard::SearchOptions;
 use super::score::score;
-use super::{Objective, Plan, PlanError, Step, StepId, StepOp, limits};
+use super::{Objective, Plan, PlanError, Step, StepId, StepOp, Stop, limits};
 use crate::mesh::AxisSet;
 use crate::program::{Program, Rewritten, ValueId, Wanted};
 use crate::span::Span;
@@ -13,6 +13,8 @@ use crate::units::{Bytes, Time};
 
 /// Smallest relative saving of a rewrite.
 const LEAST_SAVING: u128 = 100;
+/// The share of the work limit for each rewritten program, if the program as written met this limit.
+const SHARE_OF_A_REWRITE: u64 = 4;
 /// Limit on the rewritten programs that are planned.
 const MOST_TRIED: usize = 32;
 /// Limit on the values of all rewritten programs together; it reduces the number for large programs.
@@ -43,6 +45,11 @@ pub(super) fn plan(
     if program.expects_collectives() {
         return Ok(plan);
     }
+    // The work of a search that did not end is not repeated for each rewrite.
+    let options = match plan.stop {
+        Stop::Work => SearchOptions { budget: options.budget.divided_by(SHARE_OF_A_REWRITE), ..options },
+        _ => options,
+    };
     let mut best = Best { program: program.clone(), plan, objective, options, tried: 0 };
     if !best.takes(best.program.with_equals_merged(false), &solve) {
         best.takes(best.program.with_equals_merged(true), &solve);

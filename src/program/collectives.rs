@@ -123,14 +123,15 @@ impl Checker {
 
     fn read_collective(&mut self, call: &Call<'_>, subscript: &[Name]) -> Checked<Collective> {
         let (dim, words) = self.destination(call, subscript)?;
+        let dim_to = dim;
         let (before, words) = self.earlier_dims(call, words);
         let mut dims = vec![Axes::NONE; call.from.dims.len()];
         for (dim, words) in before {
-            for axis in self.fresh_axes(call, words, &dims)? {
+            for axis in self.fresh_axes(call, words, &dims, dim_to)? {
                 dims[dim] = dims[dim].with(axis);
             }
         }
-        let last = self.fresh_axes(call, words, &dims)?;
+        let last = self.fresh_axes(call, words, &dims, dim_to)?;
         let axes: Axes = last.into_iter().collect();
         if dims.iter().any(|axes| !axes.is_empty()) {
             let dim = self.target_dim(call, dim, axes)?;
@@ -169,7 +170,15 @@ impl Checker {
     }
 
     /// The axes of some words that were not written before.
-    fn fresh_axes(&mut self, call: &Call<'_>, words: &[Name], before: &[Axes]) -> Checked<Vec<AxisId>> {
+    ///
+    /// - `to`: the dim that gets them, if named.
+    fn fresh_axes(
+        &mut self,
+        call: &Call<'_>,
+        words: &[Name],
+        before: &[Axes],
+        to: Option<usize>,
+    ) -> Checked<Vec<AxisId>> {
         let mut fresh: Vec<AxisId> = Vec::new();
         let dims = &self.value(call.operand).dims;
         let is_dim = |word: &&Name| {
@@ -178,8 +187,20 @@ impl Checker {
         let onto = matches!(call.kind, CollectiveName::AllToAll | CollectiveName::ReduceScatter);
         if let Some(word) = words.first().filter(|word| onto && is_dim(word)) {
             let why = format!("`{}` is a dim, not an axis", word.node);
-            let help =
-                format!("the axis comes first, then the dim to shard: `{}_{{X,{}}}`", kind_text(call.kind), word.node);
+            // With two dims, the first one is where the axes are, the second one where they go.
+            let place = dims.iter().position(|dim| self.dims.name(dim.id) == word.node);
+            let own = place.map(|place| call.from.dims[place]).filter(|axes| !axes.is_empty());
+            let help = match (to, own) {
+                (Some(to), Some(axes)) => {
+                    let (kind, axes, to) = (kind_text(call.kind), axes.names(&self.mesh), self.dims.name(dims[to].id));
+                    format!("`{axes}` shards `{}`; to move it to `{to}` write `{kind}_{{{axes},{to}}}`", word.node)
+                }
+                _ => format!(
+                    "the axis comes first, then the dim to shard: `{}_{{X,{}}}`",
+                    kind_text(call.kind),
+                    word.node
+                ),
+            };
             return Err(self.axis_error(call, why, help, word.span));
         }
         for (axis, at) in self.axes(words)? {

@@ -765,8 +765,10 @@ pub(super) enum CheckError {
     },
 
     #[error("`{name}` is not an array and is read as the size of the dim, {size}")]
-    #[diagnostic(code("size-as-number"), severity(Advice), help("write `.*` to keep the number, or declare the array"))]
+    #[diagnostic(code("size-as-number"), severity(Advice))]
     SizeAsNumber {
+        #[help]
+        help: String,
         name: String,
         size: f64,
         #[label("a number")]

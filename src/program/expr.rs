@@ -384,14 +384,8 @@ impl Checker {
             (_, _, [only]) => only,
             (_, _, many) => {
                 let (takes, count) = ("one argument".to_owned(), many.len());
-                return Err(CheckError::Arguments {
-                    name: name.to_owned(),
-                    takes,
-                    count,
-                    at,
-                    help: ARITIES.to_owned(),
-                }
-                .into());
+                let help = self.reduced(name, subscript, many).unwrap_or_else(|| ARITIES.to_owned());
+                return Err(CheckError::Arguments { name: name.to_owned(), takes, count, at, help }.into());
             }
         };
         let plain = match name {

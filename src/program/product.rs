@@ -38,7 +38,12 @@ impl Checker {
         // A forgotten array of the same name would go unseen.
         for name in sizes.iter().filter(|_| !arrays.is_empty()) {
             let (size, at) = (self.size(name).unwrap_or_default(), name.span);
-            self.diagnostics.push(&CheckError::SizeAsNumber { name: name.node.clone(), size, at });
+            self.diagnostics.push(&CheckError::SizeAsNumber {
+                help: "write `.*` to keep the number, or declare the array".to_owned(),
+                name: name.node.clone(),
+                size,
+                at,
+            });
         }
         let id = match (arrays.as_slice(), contraction) {
             ([], _) => return Ok(Operand::Number(scale.unwrap_or(1.0))),

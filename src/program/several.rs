@@ -8,7 +8,7 @@ use super::layouts::RequestedDim;
 use crate::dtype::DType;
 use crate::function::{Binary, ByNumber, Function, Scalar, Unary};
 use crate::span::Span;
-use crate::syntax::{Expr, Name};
+use crate::syntax::{ArrayRef, Expr, ExprKind, Name};
 
 impl Checker {
     /// `max`, `min`, `and` and `or` of two, `where` of three.
@@ -31,11 +31,36 @@ impl Checker {
         for argument in arguments {
             operands.push(self.expr(argument, requested)?);
         }
+        if let (&[Operand::Array(id), Operand::Number(size)], [_, dim]) = (operands.as_slice(), arguments) {
+            self.note_dim(function, id, dim, size);
+        }
         match (name, operands.as_slice()) {
             ("where", [mask, yes, no]) => self.choice(*mask, [*yes, *no], requested, [function.span, span]),
             (_, [left, right]) => self.bound(name, [*left, *right], requested, [function.span, span]),
             (_, _) => unreachable!("the arguments are counted"),
         }
+    }
+
+    /// A note on `max(x, D)`, if `D` is a dim of `x`: it looks like a reduction.
+    fn note_dim(&mut self, function: &Name, operand: ValueId, dim: &Expr, size: f64) {
+        let ExprKind::Array(ArrayRef { name: Some(name), brackets: None, .. }) = &dim.kind else { return };
+        if !self.value(operand).dims.iter().any(|dim| self.dims.name(dim.id) == name.node) {
+            return;
+        }
+        let help = format!("to reduce `{}` write `{}_{}(..)`", name.node, function.node, name.node);
+        self.diagnostics.push(&CheckError::SizeAsNumber { help, name: name.node.clone(), size, at: dim.span });
+    }
+
+    /// Help for a function that gets a dim, or its position, as an argument: `softmax(h, F)`, `sum(x, 1)`.
+    pub(super) fn reduced(&self, name: &str, subscript: &[Name], arguments: &[Expr]) -> Option<String> {
+        const REDUCING: [&str; 10] =
+            ["sum", "mean", "max", "min", "any", "all", "var", "softmax", "logsumexp", "log_softmax"];
+        let ([], [_, dim], true) = (subscript, arguments, REDUCING.contains(&name)) else { return None };
+        let dim = match &dim.kind {
+            ExprKind::Array(ArrayRef { name: Some(dim), brackets: None, .. }) => dim.node.as_str(),
+            _ => "J",
+        };
+        Some(format!("dims are written after `_`: `{name}_{dim}(..)`"))
     }
 
     /// The larger or the smaller of two; of bools, `or` or `and`.

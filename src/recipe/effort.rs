@@ -14,8 +14,12 @@ const MOST_OPERATIONS: u64 = 1 << 19;
 pub(super) fn is_too_large(topology: &Topology, kind: CollectiveKind, run: Axes, method: Method) -> bool {
     let n = run.group_size(&topology.mesh);
     let operations = match (method.family(), kind) {
-        // A few operations per level of a tree.
-        (Family::Trees(_), _) | (_, CollectiveKind::Broadcast) => u64::from(n.ilog2()),
+        // A few operations per level of a tree, which has a device per level along links.
+        (Family::Trees(_), _) | (_, CollectiveKind::Broadcast) => match topology.links(run).wiring {
+            Wiring::Switch => u64::from(n.ilog2()),
+            Wiring::Ring => n / 2,
+            Wiring::Line => n - 1,
+        },
         // A result of n blocks, or a sum of n terms, has n operands.
         _ => n - 1,
     };

@@ -12,6 +12,9 @@ use crate::units::Time;
 /// Limit of the proof and the clock: operations and operands times followed devices.
 pub const MOST_WORK: usize = 1 << 25;
 
+/// Effort of a simulation that takes about a millisecond.
+const SMALL: usize = 1 << 15;
+
 /// Whether a schedule exceeds the limit of the proof. Symmetry is analysed only if it matters.
 pub fn is_larger_than_proven(schedule: &Schedule) -> bool {
     is_larger(schedule, || verify(schedule).map_or(usize::MAX, proof::followed))
@@ -36,6 +39,8 @@ pub(super) struct Trial {
     pub(super) load: Time,
     /// Loads of links, by axis of the machine used.
     pub(super) links: Vec<AxisLoad>,
+    /// Effort of the simulation: operations and operands times simulated devices.
+    pub(super) work: usize,
 }
 
 /// A schedule of one array of these local extents on all devices.
@@ -78,10 +83,15 @@ pub(super) fn timed(schedule: &Schedule, topology: &Topology, limit: Time) -> Op
         let collapsed = clock::collapsed(verified, topology).group_size(&schedule.mesh);
         schedule.mesh.device_count() / usize::try_from(collapsed).unwrap_or(1).max(1)
     };
-    if is_larger(schedule, followed) {
+    let mut work = work(schedule).saturating_mul(schedule.mesh.device_count());
+    // Symmetry is analysed only if it matters.
+    if work > SMALL {
+        work = self::work(schedule).saturating_mul(followed());
+    }
+    if work > MOST_WORK {
         return None;
     }
     let timing = clock::run_below(verified, topology, limit).ok()??;
     let (time, load) = (timing.makespan, timing.busiest_link_time());
-    Some(Trial { time, load, links: timing.axis_loads(topology) })
+    Some(Trial { time, load, links: timing.axis_loads(topology), work })
 }

@@ -325,13 +325,17 @@ impl<'a> Tuner<'a> {
             return Ok(Choice { stages: only.stages(1), trial: None });
         }
         let mut best: Option<Tried> = None;
+        let mut work = 0;
         for candidate in &candidates {
+            if best.is_some() && work > MOST_WORK {
+                break;
+            }
             // A slower candidate may still send fewer bytes.
             let fastest = best.as_ref().filter(|_| self.objective == Objective::Time && self.repeats == 1);
             let least = fastest.map_or(Time::MAX, |best| best.trial.time);
             let found = match &candidate.counts[..] {
-                [chunks] => self.trial(problem, candidate.stages(*chunks), least),
-                _ => self.in_chunks(problem, candidate, least),
+                [chunks] => self.trial(problem, candidate.stages(*chunks), least, &mut work),
+                _ => self.in_chunks(problem, candidate, least, &mut work),
             };
             let figure = |tried: &Tried| tried.figure(self.repeats);
             let is_better = |found: &Tried| best.as_ref().is_none_or(|best| figure(found) < figure(best));
@@ -349,16 +353,19 @@ impl<'a> Tuner<'a> {
     ///
     /// More chunks save time until latencies dominate; but each adds operations, so small savings are ignored. A link
     /// load that is too high with one chunk is too high with many.
-    fn in_chunks(&self, problem: &Problem, candidate: &Candidate<'_>, least: Time) -> Option<Tried> {
+    ///
+    /// - `work`: effort of the trials for this problem so far.
+    fn in_chunks(&self, problem: &Problem, candidate: &Candidate<'_>, least: Time, work: &mut usize) -> Option<Tried> {
         let mut best: Option<Tried> = None;
         // One increase may not help although the next one does.
         let (mut idle, mut from) = (0, 0);
         let mut nearly_always_busy = false;
         while idle < 2
             && !nearly_always_busy
+            && (best.is_none() || *work <= MOST_WORK)
             && let Some(chunks) = candidate.counts.iter().copied().find(|count| *count >= from)
         {
-            let Some(tried) = self.trial(problem, candidate.stages(chunks), Time::MAX) else { break };
+            let Some(tried) = self.trial(problem, candidate.stages(chunks), Time::MAX, work) else { break };
             if tried.trial.load >= least {
                 return best;
             }
@@ -388,9 +395,10 @@ impl<'a> Tuner<'a> {
             let candidate = self.routed(from, to, group)?;
             let extents = from.local_extents(mesh);
             let mut best: Option<Tried> = None;
-            let (mut idle, mut least) = (0, 0);
+            let (mut idle, mut least, mut work) = (0, 0, 0);
             // More chunks balance the links better, and reduce the wait of data that crosses several of them.
             while idle < 2
+                && work <= MOST_WORK
                 && let Some(chunks) = candidate.counts.iter().copied().find(|count| *count >= least)
                 && let Some(tried) = self.trial_on(group, (from.dtype, &extents), candidate.stages(chunks), Time::MAX)
             {
@@ -399,6 +407,7 @@ impl<'a> Tuner<'a> {
                     tried.trial.time.ticks() < known - known / candidate.least_saving
                 });
                 idle = if saves { 0 } else { idle + 1 };
+                work = work.saturating_add(tried.trial.work);
                 best = if saves { Some(tried) } else { best };
                 least = 2 * chunks;
             }
@@ -408,9 +417,11 @@ impl<'a> Tuner<'a> {
         Some((group, Choice { stages, trial: Some(trial) }))
     }
 
-    /// Times some stages; `None` also if they reach the time limit.
-    fn trial(&self, problem: &Problem, stages: Vec<Stage>, limit: Time) -> Option<Tried> {
-        self.trial_on(problem.busy(), (problem.dtype, &problem.extents), stages, limit)
+    /// Times some stages and counts the effort; `None` also if they reach the time limit.
+    fn trial(&self, problem: &Problem, stages: Vec<Stage>, limit: Time, work: &mut usize) -> Option<Tried> {
+        let tried = self.trial_on(problem.busy(), (problem.dtype, &problem.extents), stages, limit);
+        *work = work.saturating_add(tried.as_ref().map_or(0, |tried| tried.trial.work));
+        tried
     }
 
     /// Times some stages on a block, on the axes that take part.
@@ -460,6 +471,10 @@ impl Tried {
         (self.received, self.trial.time + self.trial.load * repeats.saturating_sub(1))
     }
 }
+
+/// Effort of the trials for one problem after which the best one is taken: large machines without symmetry reach it,
+/// such as 4096 devices with a failed link.
+const MOST_WORK: usize = 1 << 23;
 
 /// No more chunks are tried once the busiest link is idle for less than 1/200 of its busy time.
 const NEARLY_ALL: u128 = 200;

@@ -130,6 +130,27 @@ fn narrow(rows: &[[String; 6]], width: usize) -> String {
     text
 }
 
+/// Breaks lines that are wider than the terminal at spaces outside brackets, and indents the rest of them.
+pub fn fit(text: &str, width: Option<usize>) -> String {
+    const DEEPER: usize = 4;
+    let Some(width) = width else { return text.to_owned() };
+    let mut fitted = String::with_capacity(text.len());
+    for line in text.split_inclusive('\n') {
+        if line.trim_end_matches('\n').chars().count() <= width {
+            fitted.push_str(line);
+            continue;
+        }
+        let words = line.trim_start();
+        let indent = line.len() - words.len();
+        let parts = wrapped(words.trim_end(), width.saturating_sub(indent + DEEPER));
+        for (place, part) in parts.iter().enumerate() {
+            let indent = if place == 0 { indent } else { indent + DEEPER };
+            writeln!(fitted, "{:indent$}{}", "", part.trim_end()).expect("a string");
+        }
+    }
+    fitted
+}
+
 /// Breaks a line at spaces outside brackets.
 fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut depth = 0usize;

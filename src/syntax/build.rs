@@ -281,7 +281,17 @@ impl Builder {
 
     /// An input: `A: bf16[I_X, J]`, `A: bf16[I_X, J] donated`.
     fn input(&self, left: Expr, typing: Option<Pair<'_, Rule>>, donated: bool) -> Result<StatementKind> {
-        let target = self.left_target(left, typing)?;
+        let is_output = matches!(&left.kind, ExprKind::Array(array) if array.brackets.is_none()
+            && array.name.as_ref().is_some_and(|name| matches!(name.node.as_str(), "output" | "outputs")));
+        let target = self.left_target(left, typing).map_err(|error| match error {
+            SyntaxError::UnknownDType { word, at } if is_output => SyntaxError::Slip {
+                title: "`output` is not followed by a colon".to_owned(),
+                label: "expected a dtype or no colon".to_owned(),
+                help: format!("write `output {word}`"),
+                at,
+            },
+            error => error,
+        })?;
         let (Some(name), Some(dtype)) = (target.name, target.dtype) else {
             return Err(not_a_result(':', None, target.span));
         };

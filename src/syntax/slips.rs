@@ -8,6 +8,7 @@
 use super::error::dtype_meant;
 use super::known::{pieces, word_of};
 use crate::dtype::DType;
+use crate::function::Function;
 use crate::operator::Operator;
 use std::borrow::Cow;
 use strsim::osa_distance;
@@ -27,7 +28,7 @@ pub(super) struct Slip {
 type Step = (&'static str, fn(&str) -> Option<String>);
 
 /// The corrections, tried in this order, each on the result of those before it.
-const STEPS: [Step; 22] = [
+const STEPS: [Step; 24] = [
     ("sizes are declared by `dims {..}`", tuple_of_sizes),
     ("axes and dims are declared in braces, with `:` before each size", block),
     ("`on` precedes the hardware", hardware),
@@ -42,12 +43,14 @@ const STEPS: [Step; 22] = [
     ("only `donated` may follow the brackets", placement),
     ("results of `->` are written after it", arrow),
     ("results are assigned by `=`", walrus),
+    ("dims are renamed by `->`", renamed),
     ("powers are written `**`", power),
     ("arrays are not updated in place", updated),
     ("open sums are written in braces", bare_sum),
     ("the operator and the axes of an open sum are joined by `_`", spaced_sum),
     ("axes of a collective are written after `_`", collective_brackets),
     ("a comma precedes the closing bracket", last_comma),
+    ("a statement does not end with a comma", tail_comma),
     ("factors are joined by `*`", factors),
     ("a loop is written `repeat 4 {`", iterations),
 ];
@@ -59,8 +62,10 @@ pub(super) fn corrected(text: &str, at: usize, parses: fn(&str) -> bool) -> Opti
     if text.len() > LONGEST || text.contains(['#', '\n']) {
         return None;
     }
-    missing_sign(text, at)
+    applied(text, at)
         .filter(|slip| parses(&slip.line))
+        .or_else(|| missing_sign(text, at).filter(|slip| parses(&slip.line)))
+        .or_else(|| swapped(text).filter(|slip| parses(&slip.line)))
         .or_else(|| keyword(text).filter(|slip| parses(&slip.line)))
         .or_else(|| steps(text, parses))
         .or_else(|| {
@@ -428,6 +433,50 @@ fn iterations(text: &str) -> Option<String> {
     (!digits.is_empty() && count[digits.len()..].chars().all(is_word)).then(|| format!("repeat {digits} {{"))
 }
 
+/// `y = gelu x`: the argument of a function without parentheses.
+fn applied(text: &str, at: usize) -> Option<Slip> {
+    let (before, behind) = (text[..at].trim_end(), &text[at..]);
+    let word = &before[before.rfind(|c: char| !c.is_ascii_alphanumeric() && c != '_').map_or(0, |end| end + 1)..];
+    let end = behind.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(behind.len());
+    let is_function = Function::plain().any(|function| function.word() == word);
+    (is_function && is_name(&behind[..end])).then(|| Slip {
+        title: Cow::Owned(format!("the argument of `{word}` is written in parentheses")),
+        line: format!("{before}({}){}", &behind[..end], &behind[end..]),
+    })
+}
+
+/// `memory limit 2GB`, `output: y`: the words of a statement in another order, or with a colon.
+fn swapped(text: &str) -> Option<Slip> {
+    let word = word_of(text);
+    let rest = text[word.len()..].trim_start();
+    if let Some(names) = rest.strip_prefix(':').filter(|_| matches!(word, "output" | "outputs" | "expect" | "limit")) {
+        let keyword = word.trim_end_matches('s');
+        let title = Cow::Owned(format!("`{keyword}` is not followed by a colon"));
+        return Some(Slip { title, line: format!("{keyword} {}", names.trim_start()) });
+    }
+    if let Some(amount) =
+        rest.strip_prefix(word_of(rest)).filter(|_| word == "max" && MEASURES.contains(&word_of(rest)))
+    {
+        let title = Cow::Borrowed("limits are declared by `limit`");
+        return Some(Slip {
+            title,
+            line: format!("limit {} {}", word_of(rest), amount.trim_start_matches([':', '=', ' '])),
+        });
+    }
+    let keyword = word_of(rest);
+    let amount = rest[keyword.len()..].trim_start();
+    (matches!(keyword, "limit" | "expect") && MEASURES.contains(&word) && !amount.is_empty()).then(|| Slip {
+        title: Cow::Owned(format!("`{keyword}` precedes `{word}`")),
+        line: match keyword {
+            "limit" => format!("limit {word} {}", amount.trim_start_matches(['<', '=', ' '])),
+            _ => format!("expect {word} {amount}"),
+        },
+    })
+}
+
+/// What `limit` and `expect` are about.
+const MEASURES: [&str; 4] = ["memory", "flops", "time", "communication"];
+
 /// A missing `,` in brackets or braces, or a missing `*` between factors.
 fn missing_sign(text: &str, at: usize) -> Option<Slip> {
     let (before, behind) = (text[..at].trim_end(), &text[at..]);
@@ -467,6 +516,23 @@ fn missing_closer(text: &str) -> Option<String> {
     // More than one is no slip.
     let [closer] = open.as_slice() else { return None };
     (*closer != '}').then(|| format!("{text}{closer}"))
+}
+
+/// `k = rename_{S=T}(x)`, `rename(x, S->T)`.
+fn renamed(text: &str) -> Option<String> {
+    let (before, rest) = text.split_once("rename")?;
+    if let Some((dims, behind)) = rest.strip_prefix("_{").and_then(|rest| rest.split_once('}')) {
+        let dims = dims.replace(['=', ':'], "->").replace("->>", "->");
+        return Some(format!("{before}rename_{{{dims}}}{behind}"));
+    }
+    let (argument, rest) = rest.strip_prefix('(')?.split_once(',')?;
+    let (dims, behind) = rest.split_once(')')?;
+    dims.contains("->").then(|| format!("{before}rename_{{{}}}({}){behind}", dims.trim(), argument.trim()))
+}
+
+/// `C = A * B,`.
+fn tail_comma(text: &str) -> Option<String> {
+    text.strip_suffix([',', ';']).map(|line| line.trim_end().to_owned())
 }
 
 /// `A * B +`.

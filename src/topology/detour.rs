@@ -3,7 +3,9 @@
 use super::routes::{Hop, Link, LinkSide};
 use super::{SwitchKind, Topology};
 use crate::mesh::{AxisId, DeviceId, Wiring};
+use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Number of hops over networks between nodes, then of all hops.
 type Length = (u32, u32);
@@ -15,10 +17,36 @@ struct Step {
     to: DeviceId,
 }
 
+/// A route, if there is one.
+type Detour = Option<Arc<[Hop]>>;
+
+/// The detours found so far: each takes a search over all devices, and a schedule takes the same ones many times.
+#[derive(Debug, Default)]
+pub(super) struct Detours(Mutex<FxHashMap<(DeviceId, DeviceId), Detour>>);
+
+impl Clone for Detours {
+    /// Without any: the clone may get other links.
+    fn clone(&self) -> Detours {
+        Detours::default()
+    }
+}
+
+impl Detours {
+    fn get(&self, ends: (DeviceId, DeviceId), find: impl FnOnce() -> Option<Vec<Hop>>) -> Detour {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.entry(ends).or_insert_with(|| find().map(Arc::from)).clone()
+    }
+}
+
 impl Topology {
+    /// [`Topology::found_detour`], found once.
+    pub(super) fn detour(&self, from: DeviceId, to: DeviceId) -> Option<Arc<[Hop]>> {
+        self.detours.get((from, to), || self.found_detour(from, to))
+    }
+
     /// The shortest route on working links: with the fewest hops between nodes, then the fewest hops; ties are broken hop by
     /// hop by axis, up before down, and lower coordinates of a switch first. `None` if there is no route.
-    pub(super) fn detour(&self, from: DeviceId, to: DeviceId) -> Option<Vec<Hop>> {
+    fn found_detour(&self, from: DeviceId, to: DeviceId) -> Option<Vec<Hop>> {
         let left = self.lengths_to(to);
         let mut at = from;
         let mut hops = Vec::new();

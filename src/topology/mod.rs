@@ -27,6 +27,7 @@ use crate::dtype::DType;
 use crate::link::{DegradedLink, LinkState};
 use crate::mesh::{Axes, Axis, AxisId, AxisSet, DeviceId, Mesh, Wiring};
 use crate::units::{Bytes, Rate, Time, TimeScale};
+use detour::Detours;
 use itertools::Itertools;
 use miette::{Diagnostic, SourceSpan};
 use std::collections::{BTreeMap, BTreeSet};
@@ -47,6 +48,8 @@ pub struct Topology {
     pub scale: TimeScale,
     /// Degraded links.
     degraded: BTreeMap<LinkId, LinkState>,
+    /// Routes around failed links.
+    detours: Detours,
 }
 
 /// The links along one axis, all alike.
@@ -286,7 +289,15 @@ impl Topology {
                 }
             })
             .collect();
-        Ok(Topology { mesh, machine, axes: with_ports(axes), hardware, scale, degraded: BTreeMap::new() })
+        Ok(Topology {
+            mesh,
+            machine,
+            axes: with_ports(axes),
+            hardware,
+            scale,
+            degraded: BTreeMap::new(),
+            detours: Detours::default(),
+        })
     }
 
     /// Whether some link is degraded.

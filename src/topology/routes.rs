@@ -4,6 +4,7 @@ use super::{SwitchKind, Topology};
 use crate::mesh::{AxisId, DeviceId, Mesh, Wiring};
 use crate::route::{Route, Sources};
 use std::fmt;
+use std::sync::Arc;
 use thiserror::Error;
 
 /// A link, as an index below [`Topology::link_count`].
@@ -117,9 +118,16 @@ pub struct Walk {
     destination: DeviceId,
     leg: Option<Leg>,
     /// The rest of a detour.
-    detour: Option<std::vec::IntoIter<Hop>>,
+    detour: Option<Detour>,
     /// The input port still to pass, for a message stored in a switch.
     stored: Option<Link>,
+}
+
+/// The rest of a route around failed links.
+#[derive(Clone, Debug)]
+struct Detour {
+    hops: Arc<[Hop]>,
+    passed: usize,
 }
 
 impl Topology {
@@ -256,7 +264,7 @@ impl Topology {
         let mut walk = Walk { at: source, destination, leg, stored: None, detour: None };
         if self.is_degraded() && self.meets_down(walk.clone()) {
             let hops = self.detour(source, destination).ok_or(RouteError::NoWay { from: source, to: destination })?;
-            walk.detour = Some(hops.into_iter());
+            walk.detour = Some(Detour { hops, passed: 0 });
         }
         Ok(walk)
     }
@@ -269,7 +277,8 @@ impl Topology {
     /// The next hop of a message; `None` once it has arrived.
     pub fn step(&self, walk: &mut Walk) -> Option<Hop> {
         if let Some(detour) = &mut walk.detour {
-            return detour.next();
+            detour.passed += 1;
+            return detour.hops.get(detour.passed - 1).copied();
         }
         if let Some(port) = walk.stored.take() {
             return Some(Hop { axis: port.axis, link: self.link_id(port), port_in: None, to: Some(port.device) });

@@ -349,6 +349,46 @@ fn plans_are_found_within_little_memory() {
     }
 }
 
+/// Without symmetry each simulation follows all devices, so fewer are made. The limit is far above the time that it takes.
+#[test]
+fn plans_on_large_machines_with_a_failed_link_are_found() {
+    for (layouts, arrows) in [("A: bf16[I_X, J_Y]", "B[I_X, J] = A"), ("A: bf16[I_X, J_Y]", "B[I, J] = A")] {
+        let source = format!(
+            "mesh {{X: 64, Y: 64}} on tpu_v5p\nlink (3,5)<->(3,6) down\ndims {{I: 65536, J: 8192}}\n{layouts}\n{arrows}\n"
+        );
+        let output = shardc(&["plan", "-", "--time-limit", "400s"], source.as_bytes());
+        assert!(output.status.success(), "{}", err(&output));
+        assert!(out(&output).contains("AllGather"), "{}", out(&output));
+    }
+    // So is a product on a million devices, which needs one collective.
+    let source =
+        "mesh {X: 1048576} on h100_book\ndims {I: 1048576, J: 64, K: 64}\nA: bf16[I_X, J]\nB: bf16[J, K]\nC = A * B\n";
+    let output = shardc(&["plan", "-", "--max-memory", "500MB"], source.as_bytes());
+    assert!(output.status.success(), "{}", err(&output));
+}
+
+/// An audit fails above a factor of the bytes of the plan.
+#[test]
+fn an_audit_fails_above_a_factor() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let [module, program] =
+        ["step.hlo", "step.shard"].map(|name| folder.path().join(name).to_str().expect("text").to_owned());
+    // XLA gathers the whole array; the plan moves nothing.
+    let hlo = "HloModule jit_f, num_partitions=8\n\nENTRY %main (p: f32[16]) -> f32[128] {\n  %p = f32[16]{0} parameter(0)\n  \
+               %r = f32[128]{0} all-gather(%p), replica_groups={{0,1,2,3,4,5,6,7}}, dimensions={0}\n}\n";
+    std::fs::write(&module, hlo).expect("a file");
+    // The plan gathers half of it.
+    let source = "mesh {X: 8} on tpu_v5e\ndims {I: 64}\nA: f32[I_X]\nB[I] = A\noutput B\n";
+    std::fs::write(&program, source).expect("a file");
+    for (most, code) in [("1.9", 1), ("2.1", 0), ("0", 2), ("x", 2), ("-1", 2)] {
+        let arguments = ["audit", &module, "--program", &program, &format!("--fail-above={most}")];
+        let output = shardc(&arguments, b"");
+        assert_eq!(output.status.code(), Some(code), "{most}: {}{}", out(&output), err(&output));
+    }
+    let output = shardc(&["audit", &module, "--mesh", "X=8", "--fail-above", "2"], b"");
+    assert_eq!(output.status.code(), Some(2), "there is no plan to compare with");
+}
+
 /// A command that reaches a limit ends with a message, and with a plan if time permits.
 #[test]
 fn limits_on_time_and_memory_are_told() {
@@ -431,6 +471,16 @@ fn tables_fit_the_terminal() {
         assert!(lines.iter().any(|line| line.contains("29.4 MB") && line.contains("372.8 us")), "{text}");
     }
     assert_eq!(table(&out(&shardc(&["plan", experts, "--width", "1000"], b""))), whole);
+    // So does everything else, without losing a word.
+    for command in [&["plan", experts, "--alternatives"][..], &["time", experts], &["plan", experts, "--why", "h"]] {
+        let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        let text = out(&shardc(&[command, &["--width", "80"]].concat(), b""));
+        assert!(text.lines().all(|line| line.chars().count() <= 80 || !line.trim().contains(' ')), "{text}");
+        let below = |text: &str| {
+            words(text.split_once("\n\n").and_then(|(_, rest)| rest.split_once("\n\n")).map_or("", |rest| rest.1))
+        };
+        assert_eq!(below(&text), below(&out(&shardc(command, b""))), "{text}");
+    }
     if there("script", "--version") {
         let command = format!("stty cols 72 rows 24; {} plan {experts}", env!("CARGO_BIN_EXE_shardc"));
         let text = fed(Command::new("script").args(["-qec", &command, "/dev/null"]), b"");

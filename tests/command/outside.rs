@@ -361,6 +361,40 @@ fn an_interrupted_command_leaves_nothing_half_written() {
     assert_eq!(fs::metadata(folder.path().join("out.npy")).expect("it is there").len(), 8_388_608 * 4 + 128);
 }
 
+/// The first interrupt of a command that makes many plans prints what it has found.
+#[test]
+fn an_interrupted_sweep_prints_what_it_has_found() {
+    let folder = folder();
+    for command_line in
+        [&["sweep", "a.shard", "--set", "B=64..60000+8"][..], &["tune", "t.shard", "--devices", "5040", "--every"]]
+    {
+        fs::write(folder.path().join("t.shard"), MANY_MESHES).expect("a file");
+        // On a slow machine, the first plan takes longer.
+        let found = (1..25).any(|tenths| {
+            let mut command = command(folder.path(), command_line);
+            let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+            std::thread::sleep(std::time::Duration::from_millis(200 * tenths));
+            Command::new("kill").args(["-s", "INT", &child.id().to_string()]).status().expect("a signal");
+            let output = child.wait_with_output().expect("it ends");
+            match output.status.code() {
+                Some(130) => {
+                    let told = text(&output.stdout);
+                    assert!(told.lines().count() > 3, "{told}");
+                    true
+                }
+                // Nothing was found yet, or everything.
+                Some(0 | 1) => false,
+                code => panic!("{code:?} {}", text(&output.stderr)),
+            }
+        });
+        assert!(found, "{command_line:?} was never interrupted");
+    }
+}
+
+/// A program with 810 meshes of 5040 devices.
+const MANY_MESHES: &str =
+    "mesh {X: 2, Y: 2, Z: 2} on tpu_v5p\ndims {I: 5040, J: 5040}\nA: bf16[I_X, J_Y]\nB[I_Y, J_Z] = A\n";
+
 /// Readers that close the pipe before or after the first line.
 #[test]
 fn closed_pipes_end_commands_quietly() {

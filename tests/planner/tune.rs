@@ -6,6 +6,7 @@ use shardc::compiler::{self, Options, Overlapping, Resharding, Spelling};
 use shardc::costs::CostModel;
 use shardc::sweep::Point;
 use shardc::tune::{Fate, Tried, meshes, opened, tune, written};
+use std::time::Duration;
 
 fn axes() -> Vec<String> {
     ["X", "Y"].map(str::to_owned).to_vec()
@@ -48,6 +49,27 @@ fn layouts([a, b]: [&str; 2]) -> Vec<String> {
         ["Y", "X"],
     ];
     splits.iter().map(|[first, second]| format!("[{}, {}]", dim(a, first), dim(b, second))).collect()
+}
+
+/// With enough time, a limit changes nothing; with none, nothing is planned.
+#[test]
+fn a_time_limit_is_for_all_meshes_together() {
+    let source = "mesh {X: 2, Y: 2} on tpu_v5e\ndims {I: 1024, J: 1024, K: 1024}\nA: bf16[I, J]_?\nB: bf16[J, K]_?\nC[I_X, K_Y] = A * B\n";
+    let options = options(CostModel::Exact);
+    let within = |limit: Option<Duration>| {
+        tune(source, Spelling::Exact, &options, points(64), false, limit, || {}).expect("known axes")
+    };
+    let whole = within(None);
+    assert_eq!(within(Some(Duration::from_secs(10_000))), whole);
+    assert!(whole.iter().any(|tried| tried.figures().is_some()));
+    let none = within(Some(Duration::ZERO));
+    assert!(none.iter().all(|tried| tried.fate == Fate::Untried && tried.bound <= 0.0), "{none:?}");
+    // Whatever was planned in the time is a plan without the limit as well.
+    for milliseconds in [1, 10, 50, 200] {
+        for (some, all) in within(Some(Duration::from_millis(milliseconds))).iter().zip(&whole) {
+            assert!(some.bound <= all.bound || matches!(all.fate, Fate::Impossible(_)), "{some:?} {all:?}");
+        }
+    }
 }
 
 #[test]

@@ -69,6 +69,11 @@ pub(super) fn by_first_word(text: &str, known: Known<'_>) -> Option<Foreign> {
                 foreign(text, word.len(), "unsupported statement `assert`", "programs have no assertions", words);
             Some(found.offering([Offer::line(String::new())]))
         }
+        "shard" | "place" | "partition" | "distribute" | "replicate" if is_word => {
+            let words = "axes are written after the dims of an array, where it is declared or computed: `A: bf16[I_X, J]`, \
+                         `C[I_X, J] = A * B`; `A[I, J_X] = A` moves it";
+            Some(foreign(text, word.len(), format!("unsupported statement `{word}`"), "not a statement", words))
+        }
         _ => ternary(text, known),
     }
 }
