@@ -436,8 +436,9 @@ fn iterations(text: &str) -> Option<String> {
 /// `y = gelu x`: the argument of a function without parentheses.
 fn applied(text: &str, at: usize) -> Option<Slip> {
     let (before, behind) = (text[..at].trim_end(), &text[at..]);
-    let word = &before[before.rfind(|c: char| !c.is_ascii_alphanumeric() && c != '_').map_or(0, |end| end + 1)..];
-    let end = behind.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(behind.len());
+    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let word = &before[before.trim_end_matches(is_part).len()..];
+    let end = behind.find(|c: char| !is_part(c)).unwrap_or(behind.len());
     let is_function = Function::plain().any(|function| function.word() == word);
     (is_function && is_name(&behind[..end])).then(|| Slip {
         title: Cow::Owned(format!("the argument of `{word}` is written in parentheses")),
