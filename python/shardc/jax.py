@@ -24,7 +24,7 @@ from typing import Any, Callable
 
 import jax
 
-from . import _options, _run, binary
+from . import Error, _options, _run, binary
 
 __all__ = ["Argument", "Audit", "Move", "Planned", "Program", "audit", "planned", "program"]
 
@@ -214,4 +214,7 @@ def main(words: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    try:
+        main(sys.argv[1:])
+    except Error as error:
+        sys.exit(str(error))
