@@ -23,10 +23,16 @@ from pathlib import Path
 from typing import Any, Callable
 
 import jax
+from jax.extend.core import jaxpr_as_fun
+from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
-from . import Error, _options, _run, binary
+from . import Error, _jaxprs, _options, _run, binary
+from . import plan as _plan
+from ._layouts import Layout, Placed, dim_sizes, placed, spec_of
 
-__all__ = ["Argument", "Audit", "Move", "Planned", "Program", "audit", "planned", "program"]
+__all__ = [
+    "Argument", "Audit", "Constrained", "Constraint", "Move", "Planned", "Program", "audit", "constrain", "planned", "program",
+]
 
 
 @dataclass(frozen=True)
@@ -121,6 +127,154 @@ def planned(function: Callable[..., Any], *arguments: Any, mesh: jax.sharding.Me
     made = program(function, *arguments)
     source = _run(["export", "-", "--to", "jax", *_options(options)], made.text)
     return Planned(made, source, jax.eval_shape(function, *arguments), mesh)
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """A layout of the plan for the result or an operand of an equation."""
+
+    source: str
+    """`model.py:12`"""
+    operation: str
+    """`dot_general`"""
+    operand: int | None
+    """The number of the operand that is constrained; `None` for the result."""
+    type: str
+    """`f32[64,128]`"""
+    sharding: NamedSharding = field(repr=False)
+
+    def __str__(self) -> str:
+        value = "result" if self.operand is None else f"operand {self.operand}"
+        return f"{self.source}: {value} of {self.operation}: with_sharding_constraint({self.type}, {self.sharding.spec})"
+
+
+class Constrained:
+    """A function of the same arguments and results that constrains values to layouts of a plan; XLA chooses the collectives."""
+
+    program: Program
+    """The program that was planned; its arrays have the names of equations, `eqn12`."""
+    constraints: list[Constraint]
+    """In the order of the function's jaxpr."""
+
+    def __init__(self, program: Program, constraints: list[Constraint], closed: Any, trees: tuple[Any, Any]) -> None:
+        self.program, self.constraints = program, constraints
+        self._function, (self._arguments, self._results) = jaxpr_as_fun(closed), trees
+
+    def __call__(self, *arguments: Any) -> Any:
+        leaves, tree = jax.tree.flatten(arguments)
+        if tree != self._arguments:
+            raise TypeError(f"expected arguments {self._arguments}, found {tree}")
+        return jax.tree.unflatten(self._results, self._function(*leaves))
+
+
+def constrain(function: Callable[..., Any], *arguments: Any, mesh: Mesh | None = None, **options: Any) -> Constrained:
+    """Makes the same function with layouts of its plan as `jax.lax.with_sharding_constraint` on values, for `jax.jit`.
+
+    Constrained are the operands and results of products, and the other values that the imported program names, in loops and
+    calls, too. A value that stays an unreduced sum in the plan has no constraint, nor has one whose layout is none of a
+    `PartitionSpec`. Derivatives are taken before: `constrain(jax.grad(loss), ..)`.
+
+    - `arguments`: as for `program`.
+    - `mesh`: the mesh of the constraints; by default that of the shardings of the arguments. Its axes are automatic.
+    - `options`: those of `shardc plan`, such as `costs="bytes"`.
+
+    Raises `shardc.Error` for operations that cannot be imported.
+    """
+    mesh = mesh or _mesh_of(arguments)
+    if any(kind != AxisType.Auto for kind in mesh.axis_types):
+        raise Error(f"constraints need automatic axes, and the mesh has {mesh.axis_types}")
+    closed, results = jax.make_jaxpr(function, return_shape=True)(*arguments)
+    named = jaxpr_as_fun(_jaxprs.named(closed))
+    made = program(lambda *arguments: named(*jax.tree.leaves(arguments)), *arguments)
+    # Each step whole, and in the order of the program: overlap changes neither layouts nor bytes.
+    plan = _plan(made.text, **{"overlap": "none", **options})
+    # The results of the function have names of their own.
+    outputs = {id(variable): name for variable, name in zip(closed.jaxpr.outvars, made.results)}
+    constrainer = _Constrainer(placed(plan), outputs, dim_sizes(made.text), mesh)
+    rewritten = _jaxprs.rewritten(closed, constrainer.rewrite)
+    trees = jax.tree.structure(arguments), jax.tree.structure(results)
+    return Constrained(made, constrainer.constraints, rewritten, trees)
+
+
+class _Constrainer:
+    """Adds the layouts of a plan to the equations of jaxprs."""
+
+    def __init__(self, arrays: dict[str, Placed], outputs: dict[int, str], sizes: dict[str, int], mesh: Mesh) -> None:
+        self.arrays, self.outputs, self.sizes, self.mesh = arrays, outputs, sizes, mesh
+        self.constraints: list[Constraint] = []
+
+    def rewrite(self, equations: _jaxprs.Numbered) -> list[Any]:
+        """The equations of one jaxpr with their constraints."""
+        found = {number: self.shardings(number, equation) for number, equation in equations}
+        self.gather_before_broadcasts(equations, found)
+        made = []
+        for number, equation in equations:
+            operands, results = found[number]
+            self.note(equation, operands, results)
+            made += _jaxprs.constrained(equation, operands, results) if operands or results else [equation]
+        return made
+
+    def shardings(self, number: int, equation: Any) -> tuple[dict[int, NamedSharding], list[NamedSharding]]:
+        """Those of the operands of an equation, by their numbers, and of its result."""
+        if len(equation.outvars) != 1:
+            return {}, []
+        [result] = equation.outvars
+        array = self.arrays.get(_jaxprs.name_of(number)) or self.arrays.get(self.outputs.get(id(result), ""))
+        if array is None:
+            return {}, []
+        results = [self.sharding(layout, result) for layout in array.reduced()]
+        operands: dict[int, NamedSharding] = {}
+        if equation.primitive.name == "dot_general":
+            orders = [self.operands(layouts, equation) for layouts in (array.operands, array.operands[::-1])]
+            operands = max(orders, key=len)
+        return operands, [sharding for sharding in results if sharding is not None]
+
+    def operands(self, layouts: list[Layout], equation: Any) -> dict[int, NamedSharding]:
+        """The shardings of operands that have these layouts in this order, as far as they fit."""
+        shardings = (self.sharding(layout, variable) for layout, variable in zip(layouts, equation.invars))
+        return {number: sharding for number, sharding in enumerate(shardings) if sharding is not None}
+
+    def sharding(self, layout: Layout, variable: Any) -> NamedSharding | None:
+        spec = None if layout.is_open else spec_of(layout, variable.aval.shape, self.sizes, self.mesh.shape)
+        return None if spec is None else NamedSharding(self.mesh, spec)
+
+    def gather_before_broadcasts(self, equations: _jaxprs.Numbered, found: dict[int, Any]) -> None:
+        """Constrains what is broadcast to an operand of a constrained result, such as a bias. Left alone, XLA gathers the
+        operand after it has been broadcast."""
+        broadcasts = {
+            id(equation.outvars[0]): (number, equation)
+            for number, equation in equations
+            if equation.primitive.name == "broadcast_in_dim" and equation.invars[0].aval.ndim > 0
+        }
+        for number, equation in equations:
+            _, results = found[number]
+            for variable in equation.invars if results else ():
+                if id(variable) in broadcasts and variable.aval.ndim == equation.outvars[0].aval.ndim:
+                    at, broadcast = broadcasts[id(variable)]
+                    found[at] = ({0: self.before(broadcast, results[-1])}, found[at][1])
+
+    def before(self, broadcast: Any, sharding: NamedSharding) -> NamedSharding:
+        """The sharding of the operand of a broadcast whose result has this one."""
+        shape, spec = broadcast.invars[0].aval.shape, [*sharding.spec]
+        dims = broadcast.params["broadcast_dimensions"]
+        return NamedSharding(self.mesh, PartitionSpec(*(spec[dim] if size > 1 else None for dim, size in zip(dims, shape))))
+
+    def note(self, equation: Any, operands: dict[int, NamedSharding], results: list[NamedSharding]) -> None:
+        """Adds to the list of constraints."""
+        both = [*operands.items(), *((None, sharding) for sharding in results[-1:])]
+        for number, sharding in both:
+            aval = (equation.outvars[0] if number is None else equation.invars[number]).aval
+            source, name = _jaxprs.place_of(equation), equation.primitive.name
+            self.constraints.append(Constraint(source, name, number, aval.str_short(short_dtypes=True), sharding))
+
+
+def _mesh_of(arguments: Any) -> Mesh:
+    """The mesh of the arguments' shardings."""
+    shardings = (getattr(leaf, "sharding", None) for leaf in jax.tree.leaves(arguments))
+    found = next((sharding.mesh for sharding in shardings if isinstance(sharding, NamedSharding)), None)
+    if found is None:
+        raise Error("no argument has a `NamedSharding`; pass `mesh`")
+    return found
 
 
 @dataclass(frozen=True)
