@@ -26,7 +26,7 @@ import jax
 from jax.extend.core import jaxpr_as_fun
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
-from . import Error, _jaxprs, _options, _run, binary
+from . import Error, Plan, _jaxprs, _options, _run, binary
 from . import plan as _plan
 from ._layouts import Layout, Placed, dim_sizes, placed, spec_of
 
@@ -153,11 +153,13 @@ class Constrained:
 
     program: Program
     """The program that was planned; its arrays have the names of equations, `eqn12`."""
+    plan: Plan
+    """Its plan."""
     constraints: list[Constraint]
     """In the order of the function's jaxpr."""
 
-    def __init__(self, program: Program, constraints: list[Constraint], closed: Any, trees: tuple[Any, Any]) -> None:
-        self.program, self.constraints = program, constraints
+    def __init__(self, program: Program, plan: Plan, constraints: list[Constraint], closed: Any, trees: tuple[Any, Any]) -> None:
+        self.program, self.plan, self.constraints = program, plan, constraints
         self._function, (self._arguments, self._results) = jaxpr_as_fun(closed), trees
 
     def __call__(self, *arguments: Any) -> Any:
@@ -193,7 +195,7 @@ def constrain(function: Callable[..., Any], *arguments: Any, mesh: Mesh | None =
     constrainer = _Constrainer(placed(plan), outputs, dim_sizes(made.text), mesh)
     rewritten = _jaxprs.rewritten(closed, constrainer.rewrite)
     trees = jax.tree.structure(arguments), jax.tree.structure(results)
-    return Constrained(made, constrainer.constraints, rewritten, trees)
+    return Constrained(made, plan, constrainer.constraints, rewritten, trees)
 
 
 class _Constrainer:
