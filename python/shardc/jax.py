@@ -5,10 +5,12 @@
     print(program.text)
     shardc.plan(program.text, hardware="tpu_v5p")
     shardc.jax.audit(step, params, batch).factor           # bytes that XLA moves over those of the plan
+    led = jax.jit(shardc.jax.constrain(step, params, batch)) # the same function, with the layouts of the plan as constraints
     fast = jax.jit(shardc.jax.planned(step, params, batch)) # the same function, with the collectives of the plan
 
 `python -m shardc.jax module:function` prints the program of `function()`, which returns a function and its arguments;
-`python -m shardc.jax audit module:function` compares what XLA moves for it with the plan.
+`python -m shardc.jax audit module:function` compares what XLA moves for it with the plan; `--suggest` adds the sharding
+constraints that lead XLA to the plan.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ import json
 import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Callable
 
@@ -306,17 +308,25 @@ class Audit:
     xla: list[Move]
     plan: list[Move]
     text: str = field(repr=False)
-    """Both, line by line of the source."""
+    """Both, line by line of the source, and the constraints."""
+    constraints: list[Constraint] = field(default_factory=list)
+    """With `suggest`: the layouts of the plan, as `constrain` sets them."""
+    constrained_factor: float | None = None
+    """With `suggest`: bytes that XLA moves with the constraints over those of the plan."""
 
     def __str__(self) -> str:
         return self.text
 
 
-def audit(function: Callable[..., Any], *arguments: Any, hardware: str | None = None, **options: Any) -> Audit:
+def audit(
+    function: Callable[..., Any], *arguments: Any, hardware: str | None = None, suggest: bool = False, **options: Any
+) -> Audit:
     """Compiles a function with XLA and compares what it moves with the plan of its program.
 
-    The devices may be forced: `XLA_FLAGS=--xla_force_host_platform_device_count=8`. `options` are those of `shardc audit`,
-    such as `costs="exact"`; the default plans the fewest bytes.
+    - `suggest`: also lists the sharding constraints that lead XLA to the plan, and compiles the function with them.
+    - `options`: those of `shardc audit`, such as `costs="exact"`; the default plans the fewest bytes.
+
+    The devices may be forced: `XLA_FLAGS=--xla_force_host_platform_device_count=8`.
 
     Raises `shardc.Error` for operations that cannot be imported.
     """
@@ -328,34 +338,59 @@ def audit(function: Callable[..., Any], *arguments: Any, hardware: str | None = 
         words = ["audit", str(module), "--program", str(source), *_options({"hardware": hardware, **options})]
         text = _run(words)
         document = json.loads(_run([*words, "--format", "json"]))
-    sides = {side: document[side]["collectives"] for side in ("module", "plan")}
-    xla, plan = (
-        [
-            Move(
-                name=move["name"],
-                what=move["what"],
-                times=move["times"],
-                bytes_received=move["bytes_received_per_device"],
-                time=move.get("time_s"),
-                source=move.get("source"),
-            )
-            for move in moves
-        ]
-        for moves in sides.values()
-    )
-    factor = document["factor"]
-    return Audit(float("inf") if factor is None else factor, xla, plan, text)
+    xla, plan = (_moves(document[side]["collectives"]) for side in ("module", "plan"))
+    found = Audit(_factor(document["module"], document["plan"]), xla, plan, text)
+    if not suggest:
+        return found
+    planning = {"costs": "bytes", "hardware": hardware, **options}
+    planning.pop("fail_above", None)
+    constrained = constrain(function, *arguments, **planning)
+    factor = _factor(_read(constrained, arguments, hardware), document["plan"])
+    lines = "".join(f"  {constraint}\n" for constraint in constrained.constraints)
+    text += f"\nwith these constraints, a device receives {factor:.2f}x the bytes of the plan:\n{lines}"
+    return replace(found, text=text, constraints=constrained.constraints, constrained_factor=factor)
+
+
+def _factor(module: dict[str, Any], plan: dict[str, Any]) -> float:
+    """Bytes of a module over those of a plan."""
+    moved, planned = (side["bytes_received_per_device"] for side in (module, plan))
+    return moved / planned if planned else float("inf") if moved else 1.0
+
+
+def _read(function: Callable[..., Any], arguments: Any, hardware: str | None) -> dict[str, Any]:
+    """What `shardc audit` reads in the module that XLA compiles for a function."""
+    axes = ", ".join(f"{axis}={size}" for axis, size in _mesh_of(arguments).shape.items())
+    options = _options({"mesh": axes, "hardware": hardware, "format": "json"})
+    return json.loads(_run(["audit", "-", *options], jax.jit(function).lower(*arguments).compile().as_text()))["module"]
+
+
+def _moves(collectives: list[dict[str, Any]]) -> list[Move]:
+    return [
+        Move(
+            name=move["name"],
+            what=move["what"],
+            times=move["times"],
+            bytes_received=move["bytes_received_per_device"],
+            time=move.get("time_s"),
+            source=move.get("source"),
+        )
+        for move in collectives
+    ]
 
 
 def main(words: list[str]) -> None:
-    """`module:function`, and options of `shardc import`, or `audit module:function`, and options of `shardc audit`."""
+    """`module:function` and options of `shardc import`, or `audit module:function` and options of `shardc audit`."""
     audits = words[:1] == ["audit"]
     words = words[1:] if audits else words
     if not words or ":" not in words[0]:
-        sys.exit("usage: python -m shardc.jax [audit] MODULE:FUNCTION [OPTIONS of `shardc import` or `shardc audit`]")
+        sys.exit("usage: python -m shardc.jax [audit] MODULE:FUNCTION [--suggest] [OPTIONS of `shardc import` or `shardc audit`]")
     sys.path.insert(0, "")
     module, name = words[0].split(":")
     function, *arguments = getattr(importlib.import_module(module), name)()
+    if "--suggest" in words:
+        words.remove("--suggest")
+        print(audit(function, *arguments, suggest=True, **_keywords(words[1:])), end="")
+        return
     lowered = jax.jit(function).lower(*arguments)
     if not audits:
         print(_run(["import", "-", *words[1:]], lowered.as_text(debug_info=True)), end="")
@@ -367,6 +402,16 @@ def main(words: list[str]) -> None:
         # The command prints its own errors, and its exit status is that of the script.
         done = subprocess.run(command, input=lowered.compile().as_text(), text=True, check=False)
     sys.exit(done.returncode)
+
+
+def _keywords(words: list[str]) -> dict[str, Any]:
+    """`--costs exact --strict` as `costs="exact", strict=True`"""
+    options: dict[str, Any] = {}
+    for word, following in zip(words, [*words[1:], "--"]):
+        if word.startswith("--"):
+            name, _, value = word[2:].partition("=")
+            options[name.replace("-", "_")] = value or (True if following.startswith("--") else following)
+    return options
 
 
 if __name__ == "__main__":

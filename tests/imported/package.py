@@ -63,6 +63,8 @@ assert done.stdout.startswith("mesh {data: 4, model: 2} on tpu_v5p\n"), done.std
 assert shardc.plan(done.stdout).bytes_received > 0
 done = command("audit", "mlp:example")
 assert done.returncode == 0 and "by XLA, a device receives" in done.stdout, done.stdout + done.stderr
+done = command("audit", "mlp:example", "--suggest", "--costs", "bytes")
+assert done.returncode == 0 and "mlp.py:13: result of dot_general: with_sharding_constraint(" in done.stdout, done.stdout + done.stderr
 done = command("mlp:example", "--nothing")
 assert done.returncode != 0 and "Traceback" not in done.stderr and "--nothing" in done.stderr, done.stderr
 done = command()
