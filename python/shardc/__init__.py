@@ -215,3 +215,10 @@ def report(program: str, path: str | Path, **options: Any) -> Report:
     """Writes the HTML report of a program, with the options of `shardc report`, and returns its path and figures."""
     _run(["report", "-", "-o", str(path), *_options(options)], program)
     return Report(Path(path), time(program, **options))
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """Called by `%load_ext shardc`: makes `%%shardc plan`, `%%shardc report` and `%%shardc time` cell magics."""
+    from ._notebook import register
+
+    register(shell)

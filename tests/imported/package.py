@@ -69,4 +69,7 @@ done = command("mlp:example", "--nothing")
 assert done.returncode != 0 and "Traceback" not in done.stderr and "--nothing" in done.stderr, done.stderr
 done = command()
 assert done.returncode != 0 and done.stderr.startswith("usage: python -m shardc.jax"), done.stderr
+
+done = subprocess.run([sys.executable, Path(__file__).with_name("notebook.py")], capture_output=True, text=True)
+assert done.returncode == 0, done.stderr
 print("equal")
