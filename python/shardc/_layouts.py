@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -44,9 +45,12 @@ class Placed:
 
 
 def dim_sizes(program: str) -> dict[str, int]:
-    """The sizes of the dims that a program declares."""
+    """The sizes of the dims that a program declares, `I: 64` and `IJ = I*J`."""
     declared = re.search(r"^dims \{(.*)\}", program, re.MULTILINE)
-    return {name: int(size) for name, size in re.findall(r"(\w+): (\d+)", declared[1] if declared else "")}
+    text = declared[1] if declared else ""
+    sizes = {name: int(size) for name, size in re.findall(r"(\w+): (\d+)", text)}
+    products = {name: parts.split("*") for name, parts in re.findall(r"(\w+) = ([\w*]+)", text)}
+    return sizes | {name: math.prod(sizes[part] for part in parts) for name, parts in products.items()}
 
 
 def placed(plan: Plan) -> dict[str, Placed]:
