@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -11,13 +11,14 @@ from jax.extend import source_info_util
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn
 from jax.sharding import Sharding
 
-Numbered = list[tuple[int, JaxprEqn]]
+Numbered = list[tuple[int, Any]]
 """The equations of one jaxpr with their numbers; those in loops, branches and calls are counted, too."""
 
 
 def rewritten(closed: ClosedJaxpr, rewrite: Callable[[Numbered], list[JaxprEqn]]) -> ClosedJaxpr:
     """The jaxpr with the equations that `rewrite` makes of its own ones, and of those of each jaxpr inside of it."""
-    return _rewritten(closed, rewrite, itertools.count())
+    made: ClosedJaxpr = _rewritten(closed, rewrite, itertools.count())
+    return made
 
 
 def _rewritten(value: Any, rewrite: Callable[[Numbered], list[JaxprEqn]], numbers: Iterator[int]) -> Any:
@@ -52,9 +53,10 @@ def named(closed: ClosedJaxpr) -> ClosedJaxpr:
     return rewritten(closed, rename)
 
 
-def constrained(equation: JaxprEqn, operands: dict[int, Sharding], results: list[Sharding]) -> list[JaxprEqn]:
+def constrained(equation: JaxprEqn, operands: Mapping[int, Sharding], results: Sequence[Sharding]) -> list[JaxprEqn]:
     """An equation with operands constrained, by their numbers, and its only result constrained one time after the other."""
-    before, after = [], []
+    before: list[JaxprEqn] = []
+    after: list[JaxprEqn] = []
     variables = list(equation.invars)
     for number, sharding in operands.items():
         added, _, variable = _constraint(variables[number], sharding)

@@ -33,9 +33,9 @@ class Placed:
     """Those of the operands of its product."""
 
     def reduced(self) -> list[Layout]:
-        """The layout in which it is first no open sum; if it is one before, the layout of its parts comes first.
+        """The first layout that is not an open sum, after the layout of the partial sums if there are any.
 
-        XLA reduces a product to the layout of its parts, and then takes the slice: together that is a ReduceScatter.
+        XLA reduces a product to the layout of the partial sums, and then takes a slice: together that is a ReduceScatter.
         """
         whole = next((layout for layout in self.layouts if not layout.is_open), None)
         if whole is None:
@@ -101,11 +101,13 @@ Sized = Sequence[tuple[int, tuple[str, ...]]]
 """Sizes of dims with their mesh axes."""
 
 
-def _grouped(dims: Sized, shape: Sequence[int]) -> list[Sized] | None:
+def _grouped(dims: Sized, shape: Sequence[int]) -> Sequence[Sized] | None:
     """The dims of a program that each dim of a tensor is made of, or `None` if their sizes do not fit."""
-    rest, groups = list(dims), []
+    rest = list(dims)
+    groups: list[Sized] = []
     for size in shape:
-        group, product = [], 1
+        group: list[tuple[int, tuple[str, ...]]] = []
+        product = 1
         while product < size and rest:
             product *= rest[0][0]
             group.append(rest.pop(0))

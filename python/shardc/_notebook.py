@@ -27,8 +27,8 @@ def register(shell: Any) -> None:
 
 def shardc(line: str, cell: str) -> None:
     """Runs `shardc plan`, `shardc report` or `shardc time` on the program in a cell."""
-    from IPython.core.error import UsageError
-    from IPython.display import HTML, display
+    from IPython.core.error import UsageError  # type: ignore[import-not-found]
+    from IPython.display import HTML, display  # type: ignore[import-not-found]
 
     command, *options = shlex.split(line) or [""]
     if command not in COMMANDS:

@@ -26,7 +26,7 @@ from typing import Any, Callable
 
 import jax
 from jax.extend.core import jaxpr_as_fun
-from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
+from jax.sharding import AbstractMesh, AxisType, Mesh, NamedSharding, PartitionSpec
 
 from . import Error, Plan, _jaxprs, _options, _run, binary
 from . import plan as _plan
@@ -57,7 +57,9 @@ class Program:
     results: list[str]
 
 
-def program(function: Callable[..., Any], *arguments: Any, hardware: str | None = None, mesh: str | None = None, open: bool = False) -> Program:
+def program(
+    function: Callable[..., Any], *arguments: Any, hardware: str | None = None, mesh: str | None = None, open: bool = False
+) -> Program:
     """Makes a program of a function and the shapes, dtypes and shardings of its arguments.
 
     - `hardware`: the profile that the program names.
@@ -160,7 +162,11 @@ class Constrained:
     constraints: list[Constraint]
     """In the order of the function's jaxpr."""
 
-    def __init__(self, program: Program, plan: Plan, constraints: list[Constraint], closed: Any, trees: tuple[Any, Any]) -> None:
+    def __init__(
+        self, name: str, program: Program, plan: Plan, constraints: list[Constraint], closed: Any, trees: tuple[Any, Any]
+    ) -> None:
+        # The name of the module that XLA compiles.
+        self.__name__ = name
         self.program, self.plan, self.constraints = program, plan, constraints
         self._function, (self._arguments, self._results) = jaxpr_as_fun(closed), trees
 
@@ -171,12 +177,14 @@ class Constrained:
         return jax.tree.unflatten(self._results, self._function(*leaves))
 
 
-def constrain(function: Callable[..., Any], *arguments: Any, mesh: Mesh | None = None, **options: Any) -> Constrained:
+def constrain(
+    function: Callable[..., Any], *arguments: Any, mesh: Mesh | AbstractMesh | None = None, **options: Any
+) -> Constrained:
     """Makes the same function with layouts of its plan as `jax.lax.with_sharding_constraint` on values, for `jax.jit`.
 
     Constrained are the operands and results of products, and the other values that the imported program names, in loops and
-    calls, too. A value that stays an unreduced sum in the plan has no constraint, nor has one whose layout is none of a
-    `PartitionSpec`. Derivatives are taken before: `constrain(jax.grad(loss), ..)`.
+    calls, too. A value that stays an unreduced sum in the plan has no constraint, nor has one whose layout a `PartitionSpec`
+    cannot express. Differentiate first: `constrain(jax.grad(loss), ..)`.
 
     - `arguments`: as for `program`.
     - `mesh`: the mesh of the constraints; by default that of the shardings of the arguments. Its axes are automatic.
@@ -197,13 +205,14 @@ def constrain(function: Callable[..., Any], *arguments: Any, mesh: Mesh | None =
     constrainer = _Constrainer(placed(plan), outputs, dim_sizes(made.text), mesh)
     rewritten = _jaxprs.rewritten(closed, constrainer.rewrite)
     trees = jax.tree.structure(arguments), jax.tree.structure(results)
-    return Constrained(made, plan, constrainer.constraints, rewritten, trees)
+    name = getattr(function, "__name__", "constrained")
+    return Constrained(name, made, plan, constrainer.constraints, rewritten, trees)
 
 
 class _Constrainer:
     """Adds the layouts of a plan to the equations of jaxprs."""
 
-    def __init__(self, arrays: dict[str, Placed], outputs: dict[int, str], sizes: dict[str, int], mesh: Mesh) -> None:
+    def __init__(self, arrays: dict[str, Placed], outputs: dict[int, str], sizes: dict[str, int], mesh: Any) -> None:
         self.arrays, self.outputs, self.sizes, self.mesh = arrays, outputs, sizes, mesh
         self.constraints: list[Constraint] = []
 
@@ -211,7 +220,7 @@ class _Constrainer:
         """The equations of one jaxpr with their constraints."""
         found = {number: self.shardings(number, equation) for number, equation in equations}
         self.gather_before_broadcasts(equations, found)
-        made = []
+        made: list[Any] = []
         for number, equation in equations:
             operands, results = found[number]
             self.note(equation, operands, results)
@@ -272,7 +281,7 @@ class _Constrainer:
             self.constraints.append(Constraint(source, name, number, aval.str_short(short_dtypes=True), sharding))
 
 
-def _mesh_of(arguments: Any) -> Mesh:
+def _mesh_of(arguments: Any) -> Mesh | AbstractMesh:
     """The mesh of the arguments' shardings."""
     shardings = (getattr(leaf, "sharding", None) for leaf in jax.tree.leaves(arguments))
     found = next((sharding.mesh for sharding in shardings if isinstance(sharding, NamedSharding)), None)
@@ -361,7 +370,9 @@ def _read(function: Callable[..., Any], arguments: Any, hardware: str | None) ->
     """What `shardc audit` reads in the module that XLA compiles for a function."""
     axes = ", ".join(f"{axis}={size}" for axis, size in _mesh_of(arguments).shape.items())
     options = _options({"mesh": axes, "hardware": hardware, "format": "json"})
-    return json.loads(_run(["audit", "-", *options], jax.jit(function).lower(*arguments).compile().as_text()))["module"]
+    module = jax.jit(function).lower(*arguments).compile().as_text()
+    read: dict[str, Any] = json.loads(_run(["audit", "-", *options], module))["module"]
+    return read
 
 
 def _moves(collectives: list[dict[str, Any]]) -> list[Move]:
@@ -383,7 +394,7 @@ def main(words: list[str]) -> None:
     audits = words[:1] == ["audit"]
     words = words[1:] if audits else words
     if not words or ":" not in words[0]:
-        sys.exit("usage: python -m shardc.jax [audit] MODULE:FUNCTION [--suggest] [OPTIONS of `shardc import` or `shardc audit`]")
+        sys.exit("usage: python -m shardc.jax [audit] MODULE:FUNCTION [--suggest] [OPTIONS of `shardc import` or `audit`]")
     sys.path.insert(0, "")
     module, name = words[0].split(":")
     function, *arguments = getattr(importlib.import_module(module), name)()

@@ -64,7 +64,8 @@ assert shardc.plan(done.stdout).bytes_received > 0
 done = command("audit", "mlp:example")
 assert done.returncode == 0 and "by XLA, a device receives" in done.stdout, done.stdout + done.stderr
 done = command("audit", "mlp:example", "--suggest", "--costs", "bytes")
-assert done.returncode == 0 and "mlp.py:13: result of dot_general: with_sharding_constraint(" in done.stdout, done.stdout + done.stderr
+assert done.returncode == 0, done.stderr
+assert "mlp.py:13: result of dot_general: with_sharding_constraint(" in done.stdout, done.stdout
 done = command("mlp:example", "--nothing")
 assert done.returncode != 0 and "Traceback" not in done.stderr and "--nothing" in done.stderr, done.stderr
 done = command()
