@@ -146,7 +146,7 @@ def binary() -> str:
 def _run(arguments: list[str], text: str | None = None) -> str:
     done = subprocess.run([binary(), *arguments], input=text, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise Error(done.stderr.strip() or done.stdout.strip())
+        raise Error(done.stderr.strip() or done.stdout.strip() or f"shardc ended with status {done.returncode}")
     return done.stdout
 
 
