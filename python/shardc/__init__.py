@@ -1,8 +1,10 @@
 """Plans sharded programs: the cheapest communication for the layouts of a model.
 
     import shardc
-    plan = shardc.plan("mesh {X: 4} on tpu_v5p\\ndims {I: 64}\\nA: bf16[I_X]\\nB[I] = A\\n")
+    program = "mesh {X: 4} on tpu_v5p\\ndims {I: 64}\\nA: bf16[I_X]\\nB[I] = A\\n"
+    plan = shardc.plan(program)
     plan.time, plan.bytes_received, [step.op for step in plan.steps]
+    shardc.time(program).makespan, shardc.report(program, "report.html")
 
 `shardc.jax` makes programs of JAX functions. The package runs the command `shardc`: the one that the environment variable
 `SHARDC` names, else the one that was installed with the package, else the one on the search path.
@@ -19,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Error", "Plan", "Step", "check", "plan", "report"]
+__all__ = ["Engine", "Error", "Links", "Plan", "Report", "Step", "Timing", "check", "plan", "report", "time"]
 
 
 class Error(Exception):
@@ -68,6 +70,70 @@ class Plan:
         return [step for step in self.steps if step.bytes_received > 0]
 
 
+@dataclass(frozen=True)
+class Links:
+    """The links along a mesh axis."""
+
+    axis: str
+    bytes_per_link: int
+    """On the link that carries most."""
+    busy: float
+    """Seconds, of the link that is busy longest."""
+
+
+@dataclass(frozen=True)
+class Engine:
+    """An engine of a device: `compute`."""
+
+    name: str
+    busy: float
+    """Seconds, on the device where it is busy longest."""
+    utilisation: float
+    """Its part of the makespan, from 0 to 1."""
+
+
+@dataclass(frozen=True)
+class Timing:
+    """The simulated execution of a program's plan, in seconds."""
+
+    makespan: float
+    """From the start of the first step to the end of the last one."""
+    bound: float
+    """Lower bound of the makespan."""
+    busiest_link: str | None
+    """`model: (0,0)->(0,1)`"""
+    links: list[Links]
+    engines: list[Engine]
+    document: dict[str, Any] = field(repr=False)
+    """The whole JSON document, as `docs/report.schema.json` describes it."""
+
+    @property
+    def compute(self) -> float:
+        """Seconds that the compute engine is busy."""
+        return max((engine.busy for engine in self.engines if engine.name == "compute"), default=0.0)
+
+    @property
+    def exposed(self) -> float:
+        """Seconds of communication that no computation hides: the makespan without `compute`."""
+        return max(0.0, self.makespan - self.compute)
+
+
+@dataclass(frozen=True)
+class Report(os.PathLike[str]):
+    """An HTML report; it stands for its path where a path is expected, as in `open(report)`."""
+
+    path: Path
+    timing: Timing
+    """The figures of the program that it shows."""
+
+    def __fspath__(self) -> str:
+        return str(self.path)
+
+    def read_text(self) -> str:
+        """The HTML text."""
+        return self.path.read_text(encoding="utf-8")
+
+
 def binary() -> str:
     """The command that is run."""
     own = Path(sysconfig.get_path("scripts")) / ("shardc.exe" if os.name == "nt" else "shardc")
@@ -80,7 +146,7 @@ def binary() -> str:
 def _run(arguments: list[str], text: str | None = None) -> str:
     done = subprocess.run([binary(), *arguments], input=text, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise Error(done.stderr.strip() or done.stdout.strip())
+        raise Error(done.stderr.strip() or done.stdout.strip() or f"shardc ended with status {done.returncode}")
     return done.stdout
 
 
@@ -131,7 +197,28 @@ def plan(program: str, **options: Any) -> Plan:
     )
 
 
-def report(program: str, path: str | Path, **options: Any) -> Path:
-    """Writes the HTML report of a program."""
+def time(program: str, **options: Any) -> Timing:
+    """Plans, proves and simulates a program, with the options of `shardc time`: `time(text, hardware="h100")`."""
+    document = json.loads(_run(["time", "-", *_options(options), "--format", "json"], program).splitlines()[0])
+    figures = document["time"]
+    return Timing(
+        makespan=figures["makespan_s"],
+        bound=figures["bound_s"],
+        busiest_link=figures["busiest_link"],
+        links=[Links(links["axis"], links["bytes_per_link"], links["busy_s"]) for links in figures["links"]],
+        engines=[Engine(engine["name"], engine["busy_s"], engine["utilisation"]) for engine in figures["engines"]],
+        document=document,
+    )
+
+
+def report(program: str, path: str | Path, **options: Any) -> Report:
+    """Writes the HTML report of a program, with the options of `shardc report`, and returns its path and figures."""
     _run(["report", "-", "-o", str(path), *_options(options)], program)
-    return Path(path)
+    return Report(Path(path), time(program, **options))
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """Called by `%load_ext shardc`: makes `%%shardc plan`, `%%shardc report` and `%%shardc time` cell magics."""
+    from ._notebook import register
+
+    register(shell)

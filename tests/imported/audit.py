@@ -49,6 +49,17 @@ def microbatches(count, sharding):
     return step
 
 
+def suggests_constraints():
+    """Of a loss, the constraints of the plan let XLA move about its bytes, and name the lines of the products."""
+    _, function, arguments, _ = models.lowered("vocab_loss", "real")
+    audit = shardc.jax.audit(function, *arguments, suggest=True)
+    assert audit.factor > 3 and audit.constrained_factor < 1.1, (audit.factor, audit.constrained_factor)
+    products = [constraint for constraint in audit.constraints if constraint.operation == "dot_general"]
+    assert len(products) >= 6 and all(constraint.source.startswith("models.py:") for constraint in products), products
+    assert {constraint.operand for constraint in products} == {None, 0, 1}
+    assert "with_sharding_constraint(f32[8192,128256], P('data', 'model'))" in str(audit).replace("PartitionSpec", "P"), audit
+
+
 def main():
     binary, folder = sys.argv[1], Path(sys.argv[2])
     folder.mkdir(parents=True, exist_ok=True)
@@ -66,6 +77,8 @@ def main():
     # The plan sums them once, and scatters and gathers with both axes.
     assert all(move.times == 1 for move in audit.plan), audit.plan
     assert audit.factor >= 8, audit
+    assert not audit.constraints and audit.constrained_factor is None
+    suggests_constraints()
     print("equal")
 
 

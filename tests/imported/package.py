@@ -1,9 +1,10 @@
-"""The Python package: a JAX function to a program, a plan and a report.
+"""The Python package: a JAX function to a program, a plan, its time and a report; and the package as a command.
 
 Run by `tests/language/imported.rs` on the sources, and by `.ci/wheel` on the package as it is installed.
 """
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -25,16 +26,51 @@ assert {step.op for step in plan.collectives} >= {"AllReduce"}, plan.collectives
 slower = shardc.plan(program.text, overlap="none", set={"F": 2**16}, hardware="tpu_v5e")
 assert slower.time > plan.time
 
-page = shardc.report(program.text, Path(sys.argv[1]) / "page.html")
-assert page.read_text().startswith("<!doctype html>")
+timing = shardc.time(program.text, overlap="none")
+assert isinstance(timing, shardc.Timing) and 0 < timing.bound <= timing.makespan
+assert abs(timing.makespan - plan.time) < 1e-9 + 0.01 * plan.time, (timing.makespan, plan.time)
+assert 0 < timing.compute < timing.makespan and timing.exposed == timing.makespan - timing.compute
+assert {links.axis for links in timing.links} >= {"model"} and timing.busiest_link.startswith("model")
+assert all(0 <= engine.utilisation <= 1 for engine in timing.engines)
 
-try:
-    shardc.check("mesh {X: 4} on tpu_v5e\nA: bf16[8_Q]\noutput A\n")
-except shardc.Error as error:
-    assert "unknown-axis" in str(error)
-else:
-    raise AssertionError("an unknown axis is an error")
+path = Path(sys.argv[1]) / "page.html"
+page = shardc.report(program.text, path, overlap="none")
+assert page.path == path and os.fspath(page) == str(path) and Path(page) == path
+assert page.read_text().startswith("<!doctype html>")
+assert page.timing.makespan == timing.makespan
+
+wrong = "mesh {X: 4} on tpu_v5e\nA: bf16[8_Q]\noutput A\n"
+for command in (shardc.check, shardc.plan, shardc.time, lambda text: shardc.report(text, path)):
+    try:
+        command(wrong)
+    except shardc.Error as error:
+        assert "unknown-axis" in str(error)
+    else:
+        raise AssertionError("an unknown axis is an error")
 
 other = shardc.jax.program(function, *arguments, mesh="x=2, y=4")
 assert other.text.startswith("mesh {x: 2, y: 4}"), other.text
+
+def command(*words):
+    """Runs `python -m shardc.jax` beside this file."""
+    folder = Path(__file__).parent
+    return subprocess.run([sys.executable, "-m", "shardc.jax", *words], cwd=folder, capture_output=True, text=True)
+
+
+done = command("mlp:example", "--on", "tpu_v5p")
+assert done.returncode == 0, done.stderr
+assert done.stdout.startswith("mesh {data: 4, model: 2} on tpu_v5p\n"), done.stdout
+assert shardc.plan(done.stdout).bytes_received > 0
+done = command("audit", "mlp:example")
+assert done.returncode == 0 and "by XLA, a device receives" in done.stdout, done.stdout + done.stderr
+done = command("audit", "mlp:example", "--suggest", "--costs", "bytes")
+assert done.returncode == 0, done.stderr
+assert "mlp.py:13: result of dot_general: with_sharding_constraint(" in done.stdout, done.stdout
+done = command("mlp:example", "--nothing")
+assert done.returncode != 0 and "Traceback" not in done.stderr and "--nothing" in done.stderr, done.stderr
+done = command()
+assert done.returncode != 0 and done.stderr.startswith("usage: python -m shardc.jax"), done.stderr
+
+done = subprocess.run([sys.executable, Path(__file__).with_name("notebook.py")], capture_output=True, text=True)
+assert done.returncode == 0, done.stderr
 print("equal")

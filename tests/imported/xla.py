@@ -86,6 +86,7 @@ def moved(text):
 def main():
     binary, folder, *names = sys.argv[1:]
     folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
     print("| model | XLA, GB | `--costs bytes`, GB | default, GB | XLA / `--costs bytes` |")
     print("| --- | ---: | ---: | ---: | ---: |")
     for name in names or models.MODELS:

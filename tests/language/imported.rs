@@ -90,6 +90,25 @@ fn planned_functions_compute_what_models_do() {
     }
 }
 
+/// Functions constrained to the layouts of their plans compute the same, and XLA moves no more bytes for them.
+#[test]
+fn constrained_functions_compute_what_models_do() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    for (number, python) in pythons().into_iter().enumerate() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut command = Command::new(python);
+        command.arg(root.join("tests/imported/constrain.py")).arg(env!("CARGO_BIN_EXE_shardc")).arg(folder.path());
+        command.env("SHARDC", env!("CARGO_BIN_EXE_shardc")).env("PYTHONPATH", root.join("python"));
+        if number > 0 {
+            command.args(["microbatches", "mlp", "vocab_loss"]);
+        }
+        let done = command.output().expect("Python starts");
+        let told = String::from_utf8_lossy(&done.stdout);
+        assert!(done.status.success(), "{told}{}", String::from_utf8_lossy(&done.stderr));
+        assert!(told.lines().count() >= 3 && told.lines().all(|line| line.ends_with(": equal")), "{told}");
+    }
+}
+
 /// The audit of modules partitioned by XLA agrees with a count in Python.
 #[test]
 fn audits_count_what_xla_moves() {
