@@ -129,7 +129,8 @@ fn formatted(case: &Case, meant: &Program, compiled: &Compiled, options: &Option
     if program.to_string() != meant.to_string() {
         return failure("fmt: another program", format!("{text}\n{program}\n{meant}"));
     }
-    if !case.thorough {
+    // A limit on time ends the search at another place each time.
+    if !case.thorough || case.modes.limit.is_some() {
         return Ok(());
     }
     let topology = compiler::machine(&program, options).or_else(|found| failure("fmt: machine", told(&found)))?;
@@ -319,7 +320,7 @@ fn of_runtimes(case: &Case, plan: &Plan, topology: &Topology, id: StepId, collec
 
 /// With the suggested lines, a program contains all of its communication.
 fn strictly(case: &Case, program: &Program, compiled: &Compiled, options: &Options) -> Checked {
-    if !case.modes.strict {
+    if !case.modes.strict || case.modes.limit.is_some() {
         return Ok(());
     }
     let (sizes, spelling) = (case.modes.sizes(), case.modes.spelling());
