@@ -260,9 +260,11 @@ impl Builder<'_> {
                     // An accumulator may be opened once, before the loop.
                     let axes = layout.sharding.open.without(self.steps[operands[0]].layout.sharding.open);
                     let entry = value.definition.operands()[0];
+                    // After another loop, it is not a step of that loop.
+                    let user = if self.program.body_of(entry).is_some() { id } else { entry };
                     let before = match axes.is_empty() {
                         true => operands[0],
-                        false => self.push_collective(entry, Collective::Open { axes }, operands[0], entry),
+                        false => self.push_collective(entry, Collective::Open { axes }, operands[0], user),
                     };
                     return self.push_local(id, StepOp::Carry, layout, &[before]);
                 }

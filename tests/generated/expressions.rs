@@ -29,6 +29,11 @@ impl Expression {
         if self.atom { self.text.clone() } else { format!("({})", self.text) }
     }
 
+    /// Whether it has a local product, whose contracted dim is a batch dim if the result has it.
+    pub(crate) fn is_local(&self) -> bool {
+        self.text.contains("_LOCAL")
+    }
+
     /// The same, but in brackets beside an operator.
     pub(crate) fn beside(self) -> Expression {
         Expression { atom: false, ..self }
@@ -258,7 +263,7 @@ impl Writer<'_> {
         let mut dims = left.dims.clone();
         dims.extend(right.dims.iter().filter(|dim| !left.dims.contains(dim)));
         let elements: u64 = dims.iter().map(|dim| self.dims.list[*dim].size).product();
-        if elements > 8192 {
+        if elements > 8192 || !same_dims && (operand.is_local() || other.is_local()) {
             return None;
         }
         let made = |text: String, dtype: DType, open: Open, most: f64, exact: bool, atom: bool| {
@@ -494,7 +499,8 @@ impl Writer<'_> {
         dims.extend(kind.dims.iter().filter(|dim| !mask.kind.dims.contains(dim)));
         let elements: u64 = dims.iter().map(|dim| self.dims.list[*dim].size).product();
         made.kind.dims = dims;
-        (elements <= 8192).then_some(made)
+        let new = made.kind.dims.len() > kind.dims.len().min(mask.kind.dims.len());
+        (elements <= 8192 && !(new && (operand.is_local() || mask.is_local()))).then_some(made)
     }
 
     /// A `softmax` expression.

@@ -84,7 +84,8 @@ impl Writer<'_> {
         let closed = matches!(kind.open, None | Some((Operator::Root, _)));
         let integer = !kind.dtype.is_float() && kind.dtype != DType::Bool;
         if way == 13 {
-            if !closed || !integer {
+            // `u64` cannot be compared with a signed integer.
+            if !closed || !integer || kind.dtype == DType::U64 {
                 return None;
             }
             let dim = self.other_dim(&kind.dims, |_| true)?;
@@ -235,7 +236,8 @@ impl Writer<'_> {
         dtype: DType,
         range: Range,
     ) -> Option<Expression> {
-        if self.elements(&dims) > MOST {
+        let new = dims.iter().any(|dim| !operand.kind.dims.contains(dim));
+        if self.elements(&dims) > MOST || new && operand.is_local() {
             return None;
         }
         let range = Range { exact: range.exact && range.most <= integers(dtype), ..range };
@@ -334,7 +336,10 @@ impl Writer<'_> {
         let range = Range { most: number.abs(), exact: number.fract() == 0.0 };
         let kind = Type { dtype, dims, layout: Some(layout), open: None, range };
         let brackets = self.brackets_of(&kind).unwrap_or_default();
-        let name = self.bind_new(kind, true);
+        // Brackets without axes leave the layout open.
+        let fixed = kind.layout.as_ref().is_some_and(|layout| layout.axes.iter().any(|axes| !axes.is_empty()));
+        let layout = kind.layout.clone().filter(|_| fixed);
+        let name = self.bind_new(Type { layout, ..kind }, true);
         self.line(&format!("{name}: {dtype}{brackets} = {text}"));
     }
 }
