@@ -440,6 +440,10 @@ impl<'a> Speller<'a> {
                 None => self.fresh("A"),
             };
             self.bind(id, value, name.clone());
+            if plan.program.value(value).definition == (Definition::Input { supply: Supply::Counted }) {
+                // `iota_I` needs no declaration, which would make it an input of the program.
+                continue;
+            }
             let is_donated = plan.program.value(value).definition == Definition::Input { supply: Supply::Donated };
             let donated = if is_donated { " donated" } else { "" };
             lines.push(format!("{name}: {}{}{donated}", plan.program.value(value).dtype, self.brackets(value, id)));

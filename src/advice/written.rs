@@ -86,6 +86,11 @@ fn found(plan: &Plan, extent: Extent) -> Diagnostics {
         }
         found.last_mut().map_or(&mut ahead, |(_, fixes)| fixes).append(&mut fixes);
     }
+    let lines = found.iter().flat_map(|(_, fixes)| fixes).map(|fix| fix.text.as_str());
+    let twins = twins(plan, &lines.collect::<Vec<_>>());
+    if let Some((_, fixes)) = found.first_mut() {
+        fixes.splice(0..0, twins);
+    }
     let mut diagnostics = Diagnostics::default();
     for (error, fixes) in found {
         diagnostics.push_with_fixes(&error, fixes);
@@ -100,6 +105,20 @@ fn parts(plan: &Plan) -> Option<Fix> {
     let lines = mesh.cuts().map(|(name, parts)| format!("axis {name} = {{{}}}", parts.iter().map(part).join(", ")));
     let text = lines.collect::<Vec<_>>().join("\n");
     (!text.is_empty()).then_some(Fix::new(Edit::Below(plan.program.axes), text))
+}
+
+/// The line that declares the second dims, `I'` for `I`, which these lines name: those of `shift_I` and the like.
+fn twins(plan: &Plan, lines: &[&str]) -> Option<Fix> {
+    let dims = &plan.program.dims;
+    let is_in_name = |letter: char| letter.is_alphanumeric() || letter == '\'';
+    let words: BTreeSet<&str> = lines.iter().flat_map(|line| line.split(|letter| !is_in_name(letter))).collect();
+    let is_twin = |name: &&str| {
+        let first = name.strip_suffix('\'').and_then(|first| dims.named(first));
+        first.is_some() && first.map(|dim| dim.size) == dims.named(name).map(|dim| dim.size)
+    };
+    let twins = dims.names().filter(|name| words.contains(name)).filter(is_twin);
+    let text = twins.filter_map(|name| Some(format!("{name}: {}", dims.named(name)?.size))).join(", ");
+    (!text.is_empty()).then(|| Fix::new(Edit::Below(plan.program.axes), format!("dims {{{text}}}")))
 }
 
 /// The moves in notation, without duplicates.

@@ -40,6 +40,9 @@ pub(super) fn build(search: Search<'_>) -> Built<'_> {
     let mut outputs = Vec::new();
     // Values in program order, so that steps follow the program. Unused values are planned, too.
     for id in builder.program.value_ids() {
+        for last in handed_from_outside(&builder.program, id) {
+            builder.settled(last);
+        }
         if let Some(settled) = builder.search.found[id.index()].settled {
             builder.make(id, settled, id);
         }
@@ -54,6 +57,25 @@ pub(super) fn build(search: Search<'_>) -> Built<'_> {
     let mut built = Built { builder, outputs, carried, kernels: Vec::new() };
     built.fuse();
     built
+}
+
+/// The carried values of the repeat that begins at a value which are computed outside of its body: each iteration hands
+/// on the same array, so its steps come before the body.
+fn handed_from_outside(program: &Program, begin: ValueId) -> Vec<ValueId> {
+    let Some(repeat) = program.repeats.iter().find(|repeat| repeat.body.start == begin.index()) else {
+        return Vec::new();
+    };
+    let is_outside = |last: &ValueId| {
+        let mut id = *last;
+        while let Definition::Move { operand, .. } | Definition::Rename { operand } = program.value(id).definition {
+            id = operand;
+            if id.index() < repeat.body.start {
+                return true;
+            }
+        }
+        false
+    };
+    repeat.carried.iter().map(|carried| carried.last).filter(is_outside).collect()
 }
 
 /// The steps of a plan, and the search that found them.
@@ -260,9 +282,11 @@ impl Builder<'_> {
                     // An accumulator may be opened once, before the loop.
                     let axes = layout.sharding.open.without(self.steps[operands[0]].layout.sharding.open);
                     let entry = value.definition.operands()[0];
+                    // After another loop, it is not a step of that loop.
+                    let user = if self.program.body_of(entry).is_some() { id } else { entry };
                     let before = match axes.is_empty() {
                         true => operands[0],
-                        false => self.push_collective(entry, Collective::Open { axes }, operands[0], entry),
+                        false => self.push_collective(entry, Collective::Open { axes }, operands[0], user),
                     };
                     return self.push_local(id, StepOp::Carry, layout, &[before]);
                 }

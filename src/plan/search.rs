@@ -715,7 +715,9 @@ impl<'a> Search<'a> {
         let found = &self.found[operand.index()];
         let is_written = einsum.operands[0] != einsum.result && !self.is_carried(id);
         // Moves before the transposition are used where they are cheaper than moves after it.
-        let before = is_written || found.is_open() || self.program.times(id) != self.program.times(operand);
+        // What an iteration begins with is moved once, before the first one.
+        let is_elsewhere = self.is_carried(id) || self.program.times(id) != self.program.times(operand);
+        let before = is_written || found.is_open() || is_elsewhere;
         let offered: Vec<Node> = match before {
             true => found.offered().iter().map(|(node, _)| node).collect(),
             false => found.offered().sources().map(|(node, _)| node).collect(),

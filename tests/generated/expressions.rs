@@ -16,19 +16,31 @@ pub(crate) struct Expression {
     pub(crate) may_open: Vec<Open>,
     /// Whether its layout is fixed, so that a result in brackets must name it.
     pub(crate) by_hand: bool,
+    /// The collective that it consists of, as `expect collectives` names it.
+    pub(crate) moves: Option<String>,
 }
 
 impl Expression {
-    fn atom(text: String, kind: Type) -> Expression {
-        Expression { text, kind, atom: true, may_open: Vec::new(), by_hand: false }
+    pub(crate) fn atom(text: String, kind: Type) -> Expression {
+        Expression { text, kind, atom: true, may_open: Vec::new(), by_hand: false, moves: None }
     }
 
-    fn inner(&self) -> String {
+    pub(crate) fn inner(&self) -> String {
         if self.atom { self.text.clone() } else { format!("({})", self.text) }
     }
 
+    /// Whether it has a local product, whose contracted dim is a batch dim if the result has it.
+    pub(crate) fn is_local(&self) -> bool {
+        self.text.contains("_LOCAL")
+    }
+
+    /// The same, but in brackets beside an operator.
+    pub(crate) fn beside(self) -> Expression {
+        Expression { atom: false, ..self }
+    }
+
     /// The result of a function; the compiler chooses its layout.
-    fn becomes(&self, text: String, most: f64, exact: bool) -> Expression {
+    pub(crate) fn becomes(&self, text: String, most: f64, exact: bool) -> Expression {
         let range = Range { most, exact: exact && most <= integers(self.kind.dtype) };
         Expression::atom(text, Type { layout: None, range, ..self.kind.clone() })
     }
@@ -61,7 +73,7 @@ impl Writer<'_> {
     }
 
     fn made(&mut self, depth: usize) -> Expression {
-        let kind = self.choices.below(16);
+        let kind = self.choices.below(24);
         if kind == 0 && depth > 0 {
             return self.used_value();
         }
@@ -79,7 +91,11 @@ impl Writer<'_> {
             12 => self.cast(&operand),
             13 => self.renamed(&operand),
             14 => self.chosen(&operand, depth),
-            _ => self.along(&operand),
+            15 => self.along(&operand),
+            16..=19 => self.by_position(&operand),
+            20 => self.composed(&operand),
+            21 => self.power(&operand),
+            _ => self.call(&operand),
         };
         match made {
             Some(made) if made.kind.range.most <= room(made.kind.dtype) => made,
@@ -142,7 +158,7 @@ impl Writer<'_> {
                 4 if float => simple("sigmoid", 1.0, false),
                 _ => None,
             },
-            None | Some(Operator::Root) => match self.choices.below(if float { 16 } else { 4 }) {
+            None | Some(Operator::Root) => match self.choices.below(if float { 18 } else { 4 }) {
                 0 => simple("relu", most, exact),
                 1 => Some(negation(self)),
                 2 => simple("abs", most, exact),
@@ -160,9 +176,23 @@ impl Writer<'_> {
                     let text = format!("1 / (2 + square({text}))");
                     Some(not_atom(operand.becomes(text, most * most + 2.0, false)))
                 }
+                14 => simple("sin", 1.0, false),
+                15 => simple("cos", 1.0, false),
                 _ => simple("relu", most, exact),
             },
         }
+    }
+
+    /// A positive number, which may have a name: its text and its value.
+    fn scale(&mut self, float: bool, fraction: bool) -> (String, f64) {
+        let fits = |number: &&(String, f64)| float || number.1.fract() == 0.0;
+        let named: Vec<(String, f64)> = self.numbers.iter().filter(fits).cloned().collect();
+        if !named.is_empty() && self.choices.chance(1, 3) {
+            let place = self.choices.below(named.len());
+            return named[place].clone();
+        }
+        let text = if fraction { self.choices.one(&["0.5", "4", "1e-2"]) } else { self.choices.one(&["2", "3", "1"]) };
+        (text.to_owned(), text.parse().expect("a number"))
     }
 
     /// A binary operation with a number on either side.
@@ -175,9 +205,7 @@ impl Writer<'_> {
         let float = operand.kind.dtype.is_float();
         let open = operator(&operand.kind.open);
         let way = self.choices.below(8);
-        let scale =
-            if float && way > 3 { self.choices.one(&["0.5", "4", "1e-2"]) } else { self.choices.one(&["2", "3", "1"]) };
-        let factor: f64 = scale.parse().expect("a number");
+        let (scale, factor) = self.scale(float, float && way > 3);
         let scaled = |text: String, most: f64| not_atom(operand.becomes(text, most, exact && factor >= 1.0));
         let divided = |text: String| not_atom(operand.becomes(text, most / factor.min(1.0), false));
         let shifted = |text: String| not_atom(operand.becomes(text, most + factor, exact && factor >= 1.0));
@@ -235,13 +263,13 @@ impl Writer<'_> {
         let mut dims = left.dims.clone();
         dims.extend(right.dims.iter().filter(|dim| !left.dims.contains(dim)));
         let elements: u64 = dims.iter().map(|dim| self.dims.list[*dim].size).product();
-        if elements > 8192 {
+        if elements > 8192 || !same_dims && (operand.is_local() || other.is_local()) {
             return None;
         }
         let made = |text: String, dtype: DType, open: Open, most: f64, exact: bool, atom: bool| {
             let range = Range { most, exact: exact && most <= integers(dtype) };
             let kind = Type { dtype, dims: dims.clone(), layout: None, open, range };
-            Some(Expression { text, kind, atom, may_open: Vec::new(), by_hand: false })
+            Some(Expression { text, kind, atom, may_open: Vec::new(), by_hand: false, moves: None })
         };
         if logic {
             if one.is_some() || two.is_some() {
@@ -268,7 +296,7 @@ impl Writer<'_> {
                     let range = Range { most: 1.0, exact: true };
                     let kind = Type { dtype: DType::Bool, dims: left.dims.clone(), layout: None, open: None, range };
                     let text = format!("({places} {sign} {})", operand.inner());
-                    Some(Expression { text, kind, atom: true, may_open: Vec::new(), by_hand: false })
+                    Some(Expression { text, kind, atom: true, may_open: Vec::new(), by_hand: false, moves: None })
                 }
                 0 | 1 => made(format!("{} + {}", operand.inner(), other.inner()), dtype, None, sum, exact, false),
                 2 if !is_unsigned(dtype) => {
@@ -309,7 +337,7 @@ impl Writer<'_> {
                     let range = Range { most, exact: exact && most <= integers(dtype) };
                     let kind = Type { dtype, dims, layout: None, open: None, range };
                     let text = format!("{} {sign} {}", operand.inner(), other.inner());
-                    Some(Expression { text, kind, atom: false, may_open: Vec::new(), by_hand: false })
+                    Some(Expression { text, kind, atom: false, may_open: Vec::new(), by_hand: false, moves: None })
                 }
             },
             // Both operands are open in the same way.
@@ -471,7 +499,8 @@ impl Writer<'_> {
         dims.extend(kind.dims.iter().filter(|dim| !mask.kind.dims.contains(dim)));
         let elements: u64 = dims.iter().map(|dim| self.dims.list[*dim].size).product();
         made.kind.dims = dims;
-        (elements <= 8192).then_some(made)
+        let new = made.kind.dims.len() > kind.dims.len().min(mask.kind.dims.len());
+        (elements <= 8192 && !(new && (operand.is_local() || mask.is_local()))).then_some(made)
     }
 
     /// A `softmax` expression.
@@ -491,10 +520,13 @@ impl Writer<'_> {
         let kind = self.values[place].kind.clone();
         let layout = kind.layout.clone()?;
         let argument = self.used(place);
-        let spelled = |script: String, name: &str| format!("{name}{script}({argument})");
-        let made = |text: String, layout: Sharding, range: Range| {
+        // Along axes of size 1 nothing is sent.
+        let sends = self.machine.leaves.iter().all(|leaf| leaf.size > 1);
+        let spelled = |script: String, name: &str| (format!("{name}{script}({argument})"), format!("{name}{script}"));
+        let made = |(text, moves): (String, String), layout: Sharding, range: Range| {
             let kind = Type { open: layout.open.clone(), layout: Some(layout), range, ..kind.clone() };
-            Some(Expression { by_hand: true, ..Expression::atom(text, kind) })
+            let moves = Some(moves).filter(|moves| sends && moves.contains('_') && !moves.starts_with("open"));
+            Some(Expression { by_hand: true, moves, ..Expression::atom(text, kind) })
         };
         let range = kind.range;
         let inexact = Range { most: range.most, exact: range.exact && !kind.dtype.is_float() };
@@ -616,6 +648,7 @@ impl Writer<'_> {
             atom: false,
             may_open: Vec::new(),
             by_hand: true,
+            moves: None,
         })
     }
 
@@ -631,8 +664,11 @@ impl Writer<'_> {
         };
         let other = self.pick(fits).expect("the value itself");
         let other = self.values[other].name.clone();
-        match self.choices.below(4) {
+        match self.choices.below(6) {
             0 => format!("tanh({base})"),
+            // The last iteration's value, often that of an input of the body.
+            4 => base,
+            5 => format!("0.5 * {base} + 0.5 * tanh({other})"),
             1 => format!("tanh({base} + {other})"),
             2 => format!("0.5 * tanh({base}) - 0.5 * tanh({other})"),
             _ => format!("min(max({base} - {other}, -1), 1)"),

@@ -63,19 +63,24 @@ pub(crate) struct Size {
     pub(crate) leaves: usize,
     /// Maximum number of statements, including those in bodies.
     pub(crate) statements: usize,
+    /// One mesh in this many has up to [`Size::WIDE`] devices.
+    pub(crate) wide: usize,
 }
 
 impl Size {
     /// For every test run.
-    pub(crate) const SMALL: Size = Size { devices: 8, leaves: 2, statements: 3 };
+    pub(crate) const SMALL: Size = Size { devices: 8, leaves: 2, statements: 3, wide: 250 };
     /// For long runs.
-    pub(crate) const LARGE: Size = Size { devices: 16, leaves: 4, statements: 8 };
+    pub(crate) const LARGE: Size = Size { devices: 16, leaves: 4, statements: 8, wide: 30 };
+    /// Devices of a large mesh.
+    const WIDE: u64 = 64;
 }
 
 impl Machine {
     /// A random mesh with its statements.
     pub(crate) fn new(choices: &mut Choices, most: Size) -> Machine {
         let (hardware, network) = choices.one(&HARDWARE);
+        let most_devices = if choices.chance(1, most.wide) { Size::WIDE } else { most.devices };
         let mut machine = Machine::default();
         let mut names = ["X", "Y", "Z", "data", "W", "m2"].into_iter();
         let (mut devices, mut axes, mut views, mut coordinates) = (1, Vec::new(), Vec::new(), Vec::new());
@@ -85,8 +90,8 @@ impl Machine {
                     return;
                 }
                 let size = choices.one(&[2, 4, 3, 8, 2, 6, 5, 2, 4, 3, 2, 1]);
-                let size = if devices * size > most.devices { 2 } else { size };
-                if devices * size > most.devices {
+                let size = if devices * size > most_devices { 2 } else { size };
+                if devices * size > most_devices {
                     return;
                 }
                 let name = names.next().expect("enough names");
@@ -132,7 +137,17 @@ impl Machine {
                 }
             });
         }
-        machine.lines.push(format!("mesh {{{}}} on {hardware}", axes.join(", ")));
+        let plain = axes.iter().all(|axis| axis.matches(' ').count() == 1);
+        let mesh = match plain && choices.chance(1, 20) {
+            true => {
+                let pairs: Vec<(&str, &str)> = axes.iter().filter_map(|axis| axis.split_once(": ")).collect();
+                let sizes: Vec<&str> = pairs.iter().map(|(_, size)| *size).collect();
+                let names: Vec<String> = pairs.iter().map(|(name, _)| format!("'{name}'")).collect();
+                format!("mesh = jax.make_mesh(({},), ({},)) on {hardware}", sizes.join(", "), names.join(", "))
+            }
+            false => format!("mesh {{{}}} on {hardware}", axes.join(", ")),
+        };
+        machine.lines.push(mesh);
         machine.lines.append(&mut views);
         let wired = |(size, wiring): &(u64, &str)| *size > 2 && matches!(*wiring, " ring" | " line");
         let candidates: Vec<usize> = (0..coordinates.len()).filter(|place| wired(&coordinates[*place])).collect();
@@ -145,6 +160,13 @@ impl Machine {
             choices.close(open);
         }
         machine
+    }
+}
+
+impl Machine {
+    /// Number of devices.
+    pub(crate) fn devices(&self) -> u64 {
+        self.leaves.iter().map(|leaf| leaf.size).product()
     }
 }
 
@@ -167,13 +189,37 @@ fn link(choices: &mut Choices, coordinates: &[(u64, &str)], candidates: &[usize]
 }
 
 impl Dims {
+    /// A size and its spelling, which may refer to the dims before.
+    fn sized(&mut self, choices: &mut Choices, size: u64) -> (u64, String) {
+        let before = self.list.len();
+        match choices.below(24) {
+            20 if size.is_power_of_two() => (size, format!("2**{}", size.ilog2())),
+            21 => (size, format!("{}/2", 2 * size)),
+            22 if before >= 1 && self.list[before - 1].size <= 16 => {
+                let last = &mut self.list[before - 1];
+                last.settable = false;
+                (2 * last.size, format!("2*{}", last.name))
+            }
+            23 if before >= 2 && self.list[before - 1].size + self.list[before - 2].size <= 32 => {
+                self.list[before - 2..].iter_mut().for_each(|dim| dim.settable = false);
+                let [one, two] = [&self.list[before - 2], &self.list[before - 1]];
+                (one.size + two.size, format!("{} + {}", one.name, two.name))
+            }
+            _ if size == 1024 => (size, "1k".to_owned()),
+            _ => (size, size.to_string()),
+        }
+    }
+
     /// Random dims with their statements, and a `--set` size if requested.
     pub(crate) fn new(choices: &mut Choices, set: bool) -> Dims {
         let mut dims = Dims::default();
         let mut words = Vec::new();
         for name in ["I", "J", "K", "T", "H"] {
             let open = choices.open();
-            let size = choices.one(&[4, 2, 8, 3, 6, 1, 5, 7, 12, 16]);
+            let size = match choices.chance(1, 60) {
+                true => 1024,
+                false => choices.one(&[4, 2, 8, 3, 6, 1, 5, 7, 12, 16]),
+            };
             let same = dims.list.len().checked_sub(1).filter(|_| choices.chance(1, 4));
             let (size, text) = match same {
                 Some(last) => {
@@ -181,7 +227,7 @@ impl Dims {
                     last.settable = false;
                     (last.size, if choices.chance(1, 2) { last.name.clone() } else { last.size.to_string() })
                 }
-                None => (size, if choices.chance(1, 10) { format!("{}/2", 2 * size) } else { size.to_string() }),
+                None => dims.sized(choices, size),
             };
             let settable = same.is_none();
             words.push((name.to_owned(), text));

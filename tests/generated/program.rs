@@ -5,8 +5,9 @@
 
 use super::choices::Choices;
 use super::expressions::Expression;
-use super::machine::{Dims, HARDWARE, Machine, Size};
-use super::model::{DTYPES, Open, Range, Sharding, Type, Value, brackets, combines, integers, room};
+use super::functions::Function;
+use super::machine::{Dim, Dims, HARDWARE, Machine, Size};
+use super::model::{DTYPES, Open, Range, Sharding, Type, Value, brackets, combines, integers, room, subscript};
 use super::modes::Modes;
 use shardc::dtype::DType;
 use shardc::method::Method;
@@ -21,6 +22,9 @@ pub(crate) struct Case {
     pub(crate) degraded: bool,
     /// Whether slow checks are included: the plan of the formatted text, and bounds.
     pub(crate) thorough: bool,
+    /// Number of statements, with those of functions.
+    pub(crate) statements: usize,
+    pub(crate) devices: u64,
 }
 
 /// Maximum number of elements of an array.
@@ -32,12 +36,21 @@ pub(crate) struct Writer<'c> {
     pub(crate) machine: Machine,
     pub(crate) dims: Dims,
     pub(crate) values: Vec<Value>,
-    lines: Vec<String>,
-    indent: usize,
+    /// Named numbers that are in scope.
+    pub(crate) numbers: Vec<(String, f64)>,
+    /// Functions declared so far.
+    pub(crate) functions: Vec<Function>,
+    /// Whether the statements are those of a function.
+    pub(crate) inside: bool,
+    /// Names with a written collective, and that collective.
+    expected: Vec<(String, String)>,
+    pub(crate) lines: Vec<String>,
+    pub(crate) defs: Vec<String>,
+    pub(crate) indent: usize,
     named: usize,
     statements: usize,
     /// Values before this index are from outside the body and must not be rebound.
-    outside: usize,
+    pub(crate) outside: usize,
 }
 
 /// The program generated from these choices.
@@ -57,21 +70,28 @@ pub(crate) fn case(choices: &mut Choices, most: Size) -> Case {
         machine,
         dims,
         values: Vec::new(),
+        numbers: Vec::new(),
+        functions: Vec::new(),
+        inside: false,
+        expected: Vec::new(),
         lines: Vec::new(),
+        defs: Vec::new(),
         indent: 0,
         named: 0,
         statements: 0,
         outside: 0,
     };
     writer.all(most);
-    let Writer { machine, dims, lines, .. } = writer;
-    let mut text = machine.lines.iter().chain(&dims.lines).chain(&lines).cloned().collect::<Vec<_>>().join("\n");
+    let Writer { machine, dims, lines, defs, statements, .. } = writer;
+    let mut text =
+        machine.lines.iter().chain(&dims.lines).chain(&defs).chain(&lines).cloned().collect::<Vec<_>>().join("\n");
     text.push('\n');
-    Case { source: text, modes, degraded, thorough }
+    Case { source: text, modes, degraded, thorough, statements, devices: machine.devices() }
 }
 
 impl Writer<'_> {
     fn all(&mut self, most: Size) {
+        self.named_numbers();
         self.statement_input();
         while self.statements < most.statements {
             let open = self.choices.open();
@@ -84,16 +104,46 @@ impl Writer<'_> {
                 break;
             }
         }
-        self.outputs();
+        let outputs = self.outputs();
         self.wishes();
+        // A name that is neither used nor an output is not computed.
+        self.expected.retain(|(name, _)| outputs.as_ref().is_none_or(|outputs| outputs.contains(name)));
+        if !self.expected.is_empty() && self.choices.chance(1, 2) {
+            let (name, moves) = self.expected[0].clone();
+            self.line(&format!("expect collectives {name} = [{moves}]"));
+        }
     }
 
-    fn line(&mut self, text: &str) {
+    /// Numbers with names.
+    fn named_numbers(&mut self) {
+        let open = self.choices.open();
+        if self.choices.chance(1, 8) {
+            let dim = self.choices.below(self.dims.list.len());
+            let Dim { name, size, .. } = self.dims.list[dim].clone();
+            #[expect(clippy::cast_precision_loss, reason = "small")]
+            let size = size as f64;
+            let all = [
+                ("c", "0.5".to_owned(), 0.5),
+                ("n", "2".to_owned(), 2.0),
+                ("eps", "1e-3".to_owned(), 1e-3),
+                ("c", format!("1 / sqrt({name})"), 1.0 / size.sqrt()),
+                ("n", "4 - 1".to_owned(), 3.0),
+                ("n", name, size),
+            ];
+            let place = self.choices.below(all.len());
+            let (word, text, number) = &all[place];
+            self.line(&format!("{word} = {text}"));
+            self.numbers.push(((*word).to_owned(), *number));
+        }
+        self.choices.close(open);
+    }
+
+    pub(crate) fn line(&mut self, text: &str) {
         let comment = if self.choices.chance(1, 40) { "  # why" } else { "" };
         self.lines.push(format!("{}{text}{comment}", "    ".repeat(self.indent)));
     }
 
-    fn name(&mut self) -> String {
+    pub(crate) fn name(&mut self) -> String {
         let letters = ["A", "B", "C", "D", "E", "F", "G", "L", "M", "O", "P", "V"];
         let letter = letters[self.named % letters.len()];
         let round = self.named / letters.len();
@@ -106,14 +156,17 @@ impl Writer<'_> {
         }
     }
 
-    fn statement(&mut self, depth: usize) {
+    pub(crate) fn statement(&mut self, depth: usize) {
         self.statements += 1;
-        match self.choices.below(20) {
+        match self.choices.below(24) {
             0..=3 => self.statement_input(),
             4..=6 => self.statement_move(),
             7..=11 => self.statement_product(),
             12..=13 => self.statement_collective(),
-            14..=18 => self.statement_expression(),
+            14..=19 => self.statement_expression(),
+            20 => self.statement_filled(),
+            21 => self.statement_unnamed(),
+            22 if depth < 2 => self.statement_sum(),
             _ if depth < 2 => self.statement_repeat(depth),
             _ => self.statement_expression(),
         }
@@ -253,6 +306,72 @@ impl Writer<'_> {
         self.values.push(Value { name, kind, computed: false });
     }
 
+    /// A new name for a value.
+    pub(crate) fn bind_new(&mut self, kind: Type, computed: bool) -> String {
+        let name = self.name();
+        self.values.push(Value { name: name.clone(), kind, computed });
+        name
+    }
+
+    /// An array with unnamed dims, and a function of it, or a move.
+    fn statement_unnamed(&mut self) {
+        if self.inside {
+            return self.statement_input();
+        }
+        let axis = self.choices.below(self.machine.leaves.len());
+        let [first, second] = self.choices.one(&[["8", "12"], ["16", "4"], ["6", "1k"], ["5", "3"]]);
+        let (one, two) = (self.name(), self.name());
+        let script = subscript(self.choices, &self.machine, &[axis]);
+        let (from, to) = if self.choices.chance(1, 2) { (script.as_str(), "") } else { ("", script.as_str()) };
+        self.line(&format!("{one}: bf16[{first}{from}, {second}]"));
+        match self.choices.below(3) {
+            0 => self.line(&format!("{one} -> {two}[{first}, {second}{to}]")),
+            1 => self.line(&format!("{two}[{second}{to}, {first}] = tanh({one})")),
+            _ => self.line(&format!("{two} = {one} + f32[{first}, {second}{to}]")),
+        }
+    }
+
+    /// A sum over iterations that begins with 0.
+    fn statement_sum(&mut self) {
+        let mut dims = self.some_dims(2);
+        dims.truncate(3);
+        if dims.len() < 2 {
+            return self.statement_expression();
+        }
+        let dtype = self.choices.one(&[DType::F32, DType::F64, DType::I32, DType::I64]);
+        let summed = dims.pop().expect("two or more");
+        let times = self.choices.one(&[2, 1, 3]);
+        #[expect(clippy::cast_precision_loss, reason = "small")]
+        let most = 16.0 * self.dims.list[summed].size as f64 * f64::from(times);
+        let at = self.choices.below(dims.len() + 1);
+        let (mut left, mut right) = (dims[..at].to_vec(), dims[at..].to_vec());
+        left.push(summed);
+        right.insert(0, summed);
+        let free = self.choices.chance(1, 2);
+        let axes = self.sharding(&dims, &[]);
+        let layout = Sharding { axes, open: None };
+        let range = Range { most, exact: true };
+        let mut kind = Type { dtype, dims, layout: Some(layout), open: None, range };
+        let brackets = self.brackets_of(&kind).unwrap_or_default();
+        let name = self.name();
+        let [one, two] = [self.name(), self.name()];
+        self.line(&format!("{name}: {dtype}{brackets} = 0"));
+        self.line(&format!("repeat {times} {{"));
+        self.indent += 1;
+        let [left, right] = [self.fresh(dtype, &left).0, self.fresh(dtype, &right).0];
+        self.line(&format!("{one}: {left}"));
+        self.line(&format!("{two}: {right}"));
+        let to = if free { String::new() } else { self.brackets_of(&kind).unwrap_or_default() };
+        let dim = self.dims.list[summed].name.clone();
+        self.line(&format!("{name}{to} = {name} + {one} *_{dim} {two}"));
+        self.indent -= 1;
+        self.line("}");
+        if free {
+            kind.layout = None;
+        }
+        self.values.push(Value { name, kind, computed: true });
+    }
+
     /// A random value that satisfies `fits`.
     pub(crate) fn pick(&mut self, fits: impl Fn(&Type) -> bool) -> Option<usize> {
         let list: Vec<usize> = (0..self.values.len()).rev().filter(|place| fits(&self.values[*place].kind)).collect();
@@ -329,7 +448,10 @@ impl Writer<'_> {
         self.line(&line);
         let value = Value { name, kind, computed: true };
         match over {
-            Some(place) => self.values[place] = value,
+            Some(place) => {
+                self.expected.retain(|(name, _)| *name != value.name);
+                self.values[place] = value;
+            }
             None => self.values.push(value),
         }
     }
@@ -422,7 +544,10 @@ impl Writer<'_> {
     /// Binds a handwritten collective, in its layout.
     fn bind_collective(&mut self, expression: Expression) {
         let name = self.name();
-        let Expression { text, kind, .. } = expression;
+        let Expression { text, kind, moves, .. } = expression;
+        if let Some(moves) = moves.filter(|_| self.indent == 0) {
+            self.expected.push((name.clone(), moves));
+        }
         let line = match self.choices.below(3) {
             0 => format!("{name} = {text}"),
             1 => format!("{name}{} = {text}", self.brackets_of(&kind).unwrap_or_default()),
@@ -587,6 +712,7 @@ impl Writer<'_> {
         }
         if let Some(place) = carried {
             let value = self.values[place].clone();
+            self.expected.retain(|(name, _)| *name != value.name);
             let expression = self.expression_of(&value.kind);
             let brackets = self.brackets_of(&value.kind).unwrap_or_default();
             self.line(&format!("{}{brackets} = {expression}", value.name));
@@ -600,10 +726,11 @@ impl Writer<'_> {
         self.line("}");
     }
 
-    fn outputs(&mut self) {
+    /// Writes the outputs, if there is a list of them.
+    fn outputs(&mut self) -> Option<Vec<String>> {
         let computed: Vec<usize> = (0..self.values.len()).filter(|place| self.values[*place].computed).collect();
         if !computed.is_empty() && !self.choices.chance(1, 3) {
-            return;
+            return None;
         }
         let all: Vec<usize> = if computed.is_empty() { (0..self.values.len()).collect() } else { computed };
         let mut names: Vec<String> = Vec::new();
@@ -613,6 +740,7 @@ impl Writer<'_> {
             }
         }
         self.line(&format!("output {}", names.join(", ")));
+        Some(names)
     }
 
     /// Expectations that hold for any plan of such a small program.

@@ -1,7 +1,6 @@
 //! Shrinks a failing program: choices are removed, set to 0, and reduced.
 
 use super::choices::Choices;
-use super::known;
 use super::machine::Size;
 use super::program::{Case, case};
 use super::properties::Failure;
@@ -49,7 +48,7 @@ impl Search {
         let mut choices = Choices::given(list);
         let small = case(&mut choices, self.most);
         let Err(failure) = watched(&small) else { return false };
-        if failure.class != self.class || known::defect(&small, &failure).is_some() {
+        if failure.class != self.class {
             return false;
         }
         let mut made = choices.into_made();

@@ -1,5 +1,6 @@
 //! Reports panics and endless searches as failures.
 
+use super::machine::Size;
 use super::program::Case;
 use super::properties::{Failure, Outcome, hold};
 use std::cell::RefCell;
@@ -9,9 +10,9 @@ use std::sync::{Arc, Mutex, Once, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Time limit for a program of this size, even without optimisation; `SHARDC_SLOW` sets another number of seconds.
+/// Time limit for a small program: one that takes longer does not end. `SHARDC_SLOW` sets another number of seconds.
 /// CPU time is measured if the system reports it, so that the machine's load is irrelevant.
-const LONGEST: u64 = 20;
+const LONGEST: u64 = 60;
 /// Maximum ratio of elapsed time to CPU time, for busy machines.
 const PATIENCE: u32 = 8;
 /// Stack size in bytes, equal to that of a main thread.
@@ -30,6 +31,13 @@ thread_local! {
     static PANIC: RefCell<Option<(String, String)>> = const { RefCell::new(None) };
 }
 
+/// The time limit of a program, in proportion to its statements and devices above those of small programs.
+fn longest(case: &Case) -> Duration {
+    let of_small = super::number("SHARDC_SLOW").unwrap_or(LONGEST);
+    let statements = case.statements.div_ceil(Size::SMALL.statements).max(1) as u64;
+    Duration::from_secs(of_small * statements * case.devices.div_ceil(Size::SMALL.devices))
+}
+
 /// The outcome of a program, including panics and timeouts.
 pub(crate) fn watched(case: &Case) -> Result<Outcome, Failure> {
     static HOOK: Once = Once::new();
@@ -42,7 +50,7 @@ pub(crate) fn watched(case: &Case) -> Result<Outcome, Failure> {
             PANIC.with(|panic| *panic.borrow_mut() = Some((place, text)));
         }));
     });
-    let longest = Duration::from_secs(super::number("SHARDC_SLOW").unwrap_or(LONGEST));
+    let longest = longest(case);
     let (sender, receiver) = mpsc::channel();
     let (announce, announced) = mpsc::channel();
     let own = case.clone();
