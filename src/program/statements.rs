@@ -302,7 +302,10 @@ impl Checker {
         if value.dtype == asked.node {
             return Ok(id);
         }
-        let product = self.is_own(id, before) && matches!(value.definition, Definition::Product { .. });
+        // A function may return an array that it names or uses elsewhere, which keeps its dtype.
+        let is_used = self.values[before..].iter().any(|user| user.definition.operands().contains(&id));
+        let is_fresh = self.is_own(id, before) && value.name.is_none() && !is_used;
+        let product = is_fresh && matches!(value.definition, Definition::Product { .. });
         if product && value.dtype.is_float() == asked.node.is_float() && asked.node != DType::Bool {
             self.values[id.index()].dtype = asked.node;
             return Ok(id);
