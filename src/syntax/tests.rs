@@ -159,7 +159,7 @@ fn all_mistakes_come_at_once_and_the_rest_is_read() {
     assert_eq!(codes(source).len(), 6, "{}", said(source));
     let (b, dims, e) = (&ast.statements[0], &ast.statements[1], &ast.statements[2]);
     assert_eq!([b, dims, e].map(ToString::to_string), ["B: bf16[J, K]", "dims {I: 4}", "E = B"]);
-    assert_eq!(diagnostics.iter().filter(|d| d.help.is_some()).count(), 4);
+    assert_eq!(diagnostics.iter().filter(|d| d.help.is_some()).count(), 5);
 }
 
 #[test]
