@@ -15,6 +15,8 @@ use std::time::{Duration, Instant};
 
 /// The planner gets `1 / PLANNING` of the time; lowering, proof and clock need the rest.
 const PLANNING: u32 = 2;
+/// The share of the time for many plans, of which nothing is lowered.
+const PLANNING_MANY: [u32; 2] = [3, 4];
 /// The planner gets `1 / PLANNING_MEMORY` of the memory.
 const PLANNING_MEMORY: u64 = 4;
 /// Polling interval of the watchdog.
@@ -51,10 +53,23 @@ impl Effort {
     /// # Errors
     /// If memory cannot be watched on this system, or no thread can be started.
     pub(super) fn start(self) -> Result<Budget, Failure> {
+        let budget = self.begin()?;
+        Ok(self.time_limit.map_or(budget, |limit| budget.within_time(limit / PLANNING)))
+    }
+
+    /// For a command that makes many plans: the budget without the time limit, and the time for all plans together.
+    ///
+    /// # Errors
+    /// As [`Effort::start`].
+    pub(super) fn start_many(self) -> Result<(Budget, Option<Duration>), Failure> {
+        let budget = self.begin()?.until(super::interrupt::flag()?);
+        let [part, parts] = PLANNING_MANY;
+        Ok((budget, self.time_limit.map(|limit| limit * part / parts)))
+    }
+
+    /// Starts the watchdog and returns the budget of memory.
+    fn begin(self) -> Result<Budget, Failure> {
         let mut budget = Budget::default();
-        if let Some(limit) = self.time_limit {
-            budget = budget.within_time(limit / PLANNING);
-        }
         if let Some(limit) = self.max_memory {
             resident().ok_or_else(|| Failure::Call("`--max-memory` needs /proc/self/status".to_owned()))?;
             budget = budget.within_memory(Bytes(limit.0 / PLANNING_MEMORY));
@@ -65,18 +80,6 @@ impl Effort {
             watch.map_err(|error| Failure::Call(format!("cannot start a thread for the limits: {error}")))?;
         }
         Ok(budget)
-    }
-
-    /// For a command that makes many plans: the budget without the time limit, and the time for all plans together.
-    ///
-    /// # Errors
-    /// As [`Effort::start`].
-    pub(super) fn start_many(self) -> Result<(Budget, Option<Duration>), Failure> {
-        self.start()?;
-        let memory = self.max_memory.map(|limit| Bytes(limit.0 / PLANNING_MEMORY));
-        let budget = Budget::default().until(super::interrupt::flag()?);
-        let budget = memory.map_or(budget, |memory| budget.within_memory(memory));
-        Ok((budget, self.time_limit.map(|limit| limit / PLANNING * 3 / 2)))
     }
 
     /// The limits as command-line arguments.

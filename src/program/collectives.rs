@@ -123,15 +123,14 @@ impl Checker {
 
     fn read_collective(&mut self, call: &Call<'_>, subscript: &[Name]) -> Checked<Collective> {
         let (dim, words) = self.destination(call, subscript)?;
-        let dim_to = dim;
         let (before, words) = self.earlier_dims(call, words);
         let mut dims = vec![Axes::NONE; call.from.dims.len()];
-        for (dim, words) in before {
-            for axis in self.fresh_axes(call, words, &dims, dim_to)? {
-                dims[dim] = dims[dim].with(axis);
+        for (place, words) in before {
+            for axis in self.fresh_axes(call, words, &dims, dim)? {
+                dims[place] = dims[place].with(axis);
             }
         }
-        let last = self.fresh_axes(call, words, &dims, dim_to)?;
+        let last = self.fresh_axes(call, words, &dims, dim)?;
         let axes: Axes = last.into_iter().collect();
         if dims.iter().any(|axes| !axes.is_empty()) {
             let dim = self.target_dim(call, dim, axes)?;

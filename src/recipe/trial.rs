@@ -17,12 +17,8 @@ const SMALL: usize = 1 << 15;
 
 /// Whether a schedule exceeds the limit of the proof. Symmetry is analysed only if it matters.
 pub fn is_larger_than_proven(schedule: &Schedule) -> bool {
-    is_larger(schedule, || verify(schedule).map_or(usize::MAX, proof::followed))
-}
-
-fn is_larger(schedule: &Schedule, followed: impl FnOnce() -> usize) -> bool {
     let is_more = |devices: usize| work(schedule).saturating_mul(devices) > MOST_WORK;
-    is_more(schedule.mesh.device_count()) && is_more(followed())
+    is_more(schedule.mesh.device_count()) && is_more(verify(schedule).map_or(usize::MAX, proof::followed))
 }
 
 /// Number of operations and operands.

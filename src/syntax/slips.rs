@@ -533,7 +533,7 @@ fn renamed(text: &str) -> Option<String> {
 
 /// `C = A * B,`.
 fn tail_comma(text: &str) -> Option<String> {
-    text.strip_suffix([',', ';']).map(|line| line.trim_end().to_owned())
+    text.strip_suffix(',').map(|line| line.trim_end().to_owned())
 }
 
 /// `A * B +`.

@@ -81,15 +81,15 @@ impl Hardware {
 
     /// Help for an unknown name.
     pub fn unknown(name: &str) -> String {
-        let kind = match name.to_lowercase().as_str() {
+        let device = match name.to_lowercase().as_str() {
             "gpu" | "cuda" | "nvidia" => Some("h100"),
             "tpu" => Some("tpu_v5p"),
             _ => None,
         };
-        match kind.or_else(|| Hardware::near(name)) {
-            Some(near) if kind.is_some() => {
-                format!("name a device, such as `{near}`; `shardc hardware` lists the profiles")
-            }
+        if let Some(device) = device {
+            return format!("name a device, such as `{device}`; `shardc hardware` lists the profiles");
+        }
+        match Hardware::near(name) {
             Some(near) => did_you_mean(near),
             None => {
                 let known: Vec<&str> = Hardware::names().collect();

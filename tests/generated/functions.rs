@@ -21,7 +21,7 @@ pub(crate) struct Function {
 enum Takes {
     /// Arrays of these types, and the type of the result.
     Exactly(Vec<Type>, Box<Type>),
-    /// One float array with so many dims, of which the last one may be reduced in between.
+    /// One float array with a number of dims; the last one may be reduced in between.
     AnyDims(usize),
 }
 

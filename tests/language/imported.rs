@@ -86,11 +86,12 @@ fn planned_functions_compute_what_models_do() {
         let mut command = Command::new(python);
         command.arg(root.join("tests/imported/back.py"));
         command.env("SHARDC", env!("CARGO_BIN_EXE_shardc")).env("PYTHONPATH", root.join("python"));
-        match number {
-            0 if sets::are_full() => {}
-            0 => drop(command.args(["gpt2", "llama_8b", "decode", "train", "mixtral", "dlrm", "vocab_loss"])),
-            _ => drop(command.args(["llama_8b", "train"])),
-        }
+        let names: &[&str] = match number {
+            0 if sets::are_full() => &[],
+            0 => &["gpt2", "llama_8b", "decode", "train", "mixtral", "dlrm", "vocab_loss"],
+            _ => &["llama_8b", "train"],
+        };
+        command.args(names);
         let done = command.output().expect("Python starts");
         let told = String::from_utf8_lossy(&done.stdout);
         assert!(done.status.success(), "{told}{}", String::from_utf8_lossy(&done.stderr));
