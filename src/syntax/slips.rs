@@ -65,7 +65,7 @@ pub(super) fn corrected(text: &str, at: usize, parses: fn(&str) -> bool) -> Opti
     applied(text, at)
         .filter(|slip| parses(&slip.line))
         .or_else(|| missing_sign(text, at).filter(|slip| parses(&slip.line)))
-        .or_else(|| swapped(text).filter(|slip| parses(&slip.line)))
+        .or_else(|| colon(text).or_else(|| swapped(text)).filter(|slip| parses(&slip.line)))
         .or_else(|| keyword(text).filter(|slip| parses(&slip.line)))
         .or_else(|| steps(text, parses))
         .or_else(|| {
@@ -202,6 +202,17 @@ fn between_words(item: &str) -> Vec<String> {
     items
 }
 
+/// What `limit` and `expect` are about, by a word for it.
+fn measure(word: &str) -> Option<&'static str> {
+    Some(match word.to_lowercase().as_str() {
+        "memory" | "hbm" | "mem" | "vram" | "ram" => "memory",
+        "communication" | "comm" | "comms" | "traffic" => "communication",
+        "time" | "latency" | "runtime" | "duration" => "time",
+        "flops" | "flop" | "compute" => "flops",
+        _ => return None,
+    })
+}
+
 /// `expect C = AllReduce_X`, `expect communication == 0`, `limit hbm 16GB`, `limit memory = 16GB`, `assert memory < 1GB`.
 fn expectation(text: &str) -> Option<String> {
     let (word, rest) = text.split_once(' ')?;
@@ -213,13 +224,7 @@ fn expectation(text: &str) -> Option<String> {
     let head = rest.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').next().unwrap_or_default();
     let tail = rest[head.len()..].trim();
     let amount = tail.trim_start_matches(['=', '<', '>', ' ']);
-    let measure = match head.to_lowercase().as_str() {
-        "memory" | "hbm" | "mem" | "vram" | "ram" => "memory",
-        "communication" | "comm" | "comms" | "traffic" => "communication",
-        "time" | "latency" | "runtime" | "duration" => "time",
-        "flops" | "flop" | "compute" => "flops",
-        _ => "",
-    };
+    let measure = measure(head).unwrap_or_default();
     if word == "limit" {
         return (!measure.is_empty()).then(|| format!("limit {measure} {amount}"));
     }
@@ -446,37 +451,32 @@ fn applied(text: &str, at: usize) -> Option<Slip> {
     })
 }
 
-/// `memory limit 2GB`, `output: y`: the words of a statement in another order, or with a colon.
-fn swapped(text: &str) -> Option<Slip> {
+/// `output: y, z`.
+fn colon(text: &str) -> Option<Slip> {
     let word = word_of(text);
-    let rest = text[word.len()..].trim_start();
-    if let Some(names) = rest.strip_prefix(':').filter(|_| matches!(word, "output" | "outputs" | "expect" | "limit")) {
-        let keyword = word.trim_end_matches('s');
-        let title = Cow::Owned(format!("`{keyword}` is not followed by a colon"));
-        return Some(Slip { title, line: format!("{keyword} {}", names.trim_start()) });
-    }
-    if let Some(amount) =
-        rest.strip_prefix(word_of(rest)).filter(|_| word == "max" && MEASURES.contains(&word_of(rest)))
-    {
-        let title = Cow::Borrowed("limits are declared by `limit`");
-        return Some(Slip {
-            title,
-            line: format!("limit {} {}", word_of(rest), amount.trim_start_matches([':', '=', ' '])),
-        });
-    }
-    let keyword = word_of(rest);
-    let amount = rest[keyword.len()..].trim_start();
-    (matches!(keyword, "limit" | "expect") && MEASURES.contains(&word) && !amount.is_empty()).then(|| Slip {
-        title: Cow::Owned(format!("`{keyword}` precedes `{word}`")),
-        line: match keyword {
-            "limit" => format!("limit {word} {}", amount.trim_start_matches(['<', '=', ' '])),
-            _ => format!("expect {word} {amount}"),
-        },
+    let names = text[word.len()..].trim_start().strip_prefix(':')?;
+    let keyword = word.trim_end_matches('s');
+    matches!(keyword, "output" | "expect" | "limit").then(|| Slip {
+        title: Cow::Owned(format!("`{keyword}` is not followed by a colon")),
+        line: format!("{keyword} {}", names.trim_start()),
     })
 }
 
-/// What `limit` and `expect` are about.
-const MEASURES: [&str; 4] = ["memory", "flops", "time", "communication"];
+/// `memory limit 2GB`, `max memory 2GB`: the words of `limit` and `expect` in another order.
+fn swapped(text: &str) -> Option<Slip> {
+    let first = word_of(text);
+    let rest = text[first.len()..].trim_start();
+    let second = word_of(rest);
+    let amount = rest[second.len()..].trim_start();
+    let least = amount.trim_start_matches([':', '<', '=', ' ']);
+    let (title, line) = match (first, second) {
+        ("max", word) => ("limits are declared by `limit`".to_owned(), format!("limit {} {least}", measure(word)?)),
+        (word, "limit") => (format!("`limit` precedes `{word}`"), format!("limit {} {least}", measure(word)?)),
+        (word, "expect") => (format!("`expect` precedes `{word}`"), format!("expect {} {amount}", measure(word)?)),
+        _ => return None,
+    };
+    Some(Slip { title: Cow::Owned(title), line })
+}
 
 /// A missing `,` in brackets or braces, or a missing `*` between factors.
 fn missing_sign(text: &str, at: usize) -> Option<Slip> {
