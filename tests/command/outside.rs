@@ -371,7 +371,10 @@ fn an_interrupted_sweep_prints_what_it_has_found() {
         fs::write(folder.path().join("t.shard"), MANY_MESHES).expect("a file");
         // On a slow machine, the first plan takes longer.
         let found = (1..25).any(|tenths| {
-            let mut command = command(folder.path(), command_line);
+            // Tests that run in the background of a shell ignore the signal, and their children would.
+            let mut command = Command::new("env");
+            command.args(["--default-signal=INT", env!("CARGO_BIN_EXE_shardc")]).args(command_line);
+            command.current_dir(folder.path()).stdin(Stdio::null());
             let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
             std::thread::sleep(std::time::Duration::from_millis(200 * tenths));
             Command::new("kill").args(["-s", "INT", &child.id().to_string()]).status().expect("a signal");
