@@ -206,7 +206,8 @@ pub fn figures(plan: &Plan, topology: &Topology) -> Figures {
         let unit = DType::computing(plan.operands(id).into_iter().map(|operand| plan.step(operand).layout.dtype));
         flops as f64 / topology.hardware.flops(unit.unwrap_or(step.layout.dtype)).per_second() as f64
     };
-    let ideal: f64 = products.map(least).sum();
+    // An empty sum of floats is -0.0.
+    let ideal = products.map(least).fold(0.0, |sum, time| sum + time);
     let whole = seconds(time);
     let holes = plan.filled.iter().map(|id| plan.array(*id));
     Figures {

@@ -19,13 +19,12 @@ use std::path::{Path, PathBuf};
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
 /// Pages that another test or benchmark checks or writes, or whose commands need other machines (`mpi.md`).
-const KEPT: [(&str, &str); 13] = [
+const KEPT: [(&str, &str); 12] = [
     ("corpus.md", "tests/planner/corpus_table.rs"),
     ("formats.md", "tests/exports/export.rs"),
     ("growth.md", "benches/growth.rs"),
     ("audit.md", "tests/language/imported.rs"),
     ("import.md", "tests/language/imported.rs"),
-    ("jax.md", "tests/exports/jax.rs"),
     ("language.md", "tests/language/reference.rs"),
     ("machines.md", "tests/clock/measured.rs"),
     ("methods.md", "tests/clock/method_table/mod.rs"),

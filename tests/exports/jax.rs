@@ -312,18 +312,18 @@ fn rules() -> Vec<String> {
 /// The page about JAX shows real output; JAX is not needed.
 #[test]
 fn the_page_is_true() {
-    const PAGE: &str = include_str!("../../docs/jax.md");
+    const PAGE: &str = include_str!("../../docs/coming-from/jax.md");
     let source = page::block(PAGE, "mlp.shard");
     let (program, found) = compiler::check(source);
     let program = program.unwrap_or_else(|| panic!("{found:?}"));
     let compiled = compiler::compile(&program, &Options::default()).expect("a plan");
     assert!(shardc::expect::judge(&compiled.plan, &compiled.topology, None).iter().next().is_none());
     let module = jax::module(&compiled.plan, "mlp.shard", source, jax::Options::default());
-    let device = page::block(PAGE, "device");
+    let device = page::block(PAGE, "device.py");
     assert!(module.contains(device), "{module}");
 }
 
-/// The instructions in `docs/coming-from.md`: the module as a script, on the available devices.
+/// The instructions in `docs/coming-from/jax.md`: the module as a script, on the available devices.
 #[test]
 fn a_module_is_a_script() {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("megatron_mlp.py");

@@ -1,6 +1,6 @@
 """The Python package: a JAX function to a program, a plan, its time and a report; and the package as a command.
 
-Run by `tests/language/imported.rs` on the sources, and by `.ci/wheel` on the package as it is installed.
+Run by `tests/language/imported.rs` on the sources, and by `.ci/packages` on the package as it is installed.
 """
 
 import os
