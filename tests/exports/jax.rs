@@ -280,10 +280,10 @@ fn layouts() -> Vec<String> {
     found
 }
 
-/// Arrays in each layout, moved to some others; every third one unless the run is full.
+/// Arrays in each layout, moved to some others; every fifth one unless the run is full.
 fn reshards() -> impl Iterator<Item = String> {
     let all = layouts();
-    let each = if sets::are_full() { 1 } else { 3 };
+    let each = if sets::are_full() { 1 } else { 5 };
     let closed: Vec<String> = all.iter().filter(|layout| !layout.contains('{')).cloned().collect();
     all.into_iter().enumerate().step_by(each).map(move |(number, from)| {
         let moved = (0..5).map(|place| {
@@ -418,17 +418,17 @@ fn plans_of_examples_and_corpus_run_in_jax() {
     let files = [programs("examples"), programs("tests/corpus/small")].concat();
     let mut cases = Cases::default();
     for (number, path) in files.into_iter().enumerate() {
-        if number % 2 == 1 && !sets::are_full() {
+        if number % 3 > 0 && !sets::are_full() {
             continue;
         }
         let (name, source) = (short_name(&path), std::fs::read_to_string(&path).expect("text"));
         let plan = small_plan(&source, CostModel::default());
         cases.add_python(&name, &source, &plan);
-        if number % 4 == 0 || sets::are_full() {
+        if number % 6 == 0 || sets::are_full() {
             cases.add_manual(&name, &source, &plan);
         }
-        // The compiler shards these itself, so only every eighth program is run unless the run is full.
-        if number % 8 == 0 || sets::are_full() {
+        // The compiler shards these itself, so only every ninth program is run unless the run is full.
+        if number % 9 == 0 || sets::are_full() {
             cases.add_whole(&name, &source, &plan);
             cases.add_constraints(&name, &source, &plan);
         }

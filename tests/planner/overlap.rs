@@ -178,7 +178,8 @@ fn a_gather_hides_behind_its_product() {
 }
 
 /// Two layers of weights that are sharded on both axes: the number of rows determines whether weights or activations
-/// are gathered. No layouts that a person would write for all layers are faster.
+/// are gathered. No layouts that a person would write for all layers are faster. Every second number unless the run is
+/// full.
 #[test]
 fn the_fastest_whole_is_taken() {
     let source = |rows: u64, x: &str, h: &str| {
@@ -200,7 +201,8 @@ fn the_fastest_whole_is_taken() {
         compiler::compile(&program, &Options::default()).ok().map(|compiled| compiled.plan.time())
     };
     let mut instead = 0;
-    for rows in [256, 1024, 2048, 4096, 8192, 16384, 32768, 131_072] {
+    let each = if sets::are_full() { 1 } else { 2 };
+    for rows in [256, 1024, 2048, 4096, 8192, 16384, 32768, 131_072].into_iter().step_by(each) {
         let plan = compile(&source(rows, "", "")).plan;
         instead += usize::from(plan.instead.is_some());
         for (x, h) in itertools::iproduct!(["", "[B_XY, D]", "[B, D_X]"], ["", "[B_XY, F]", "[B_X, F_Y]", "[B, F_Y]"]) {
@@ -210,5 +212,5 @@ fn the_fastest_whole_is_taken() {
             }
         }
     }
-    assert!(instead > 1, "{instead}");
+    assert!(instead * each > 1, "{instead}");
 }
