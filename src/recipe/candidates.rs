@@ -2,7 +2,7 @@
 //! packed trees.
 
 use super::axis_orders::{axis_orders, turns};
-use super::problem::Problem;
+use super::problem::{Problem, on_dim};
 use super::tuner::{Flaw, Tuner};
 use super::uneven::CutAt;
 use super::{Objective, Stage, effort, idle, packing};
@@ -100,6 +100,7 @@ impl Tuner<'_> {
         let library = runs.iter().flat_map(|(run, _)| library(&self.topology, problem.kind, *run)).collect::<Vec<_>>();
         if problem.asked.is_none() && !runs.is_empty() {
             all.extend(self.over_axes(problem, Method::SwitchSum, &runs));
+            all.extend(self.over_replicas(problem)?);
         }
         if problem.asked.is_none() && library.contains(&Method::Direct) && !self.fewest_operations {
             all.extend(self.exchanged_at_once(problem, &runs));
@@ -295,6 +296,52 @@ impl Tuner<'_> {
         let run: Axes = axes_of(runs).into_iter().flat_map(|axes| axes.iter().collect::<Vec<_>>()).collect();
         self.topology.switch_sum(run.iter(), problem.dtype).filter(|_| problem.in_switch)?;
         Some(Candidate::once(vec![Stage::AllReduce { run, method: Method::SwitchSum, chunks: 1 }]))
+    }
+
+    /// Each replica along the idle axes moves a part over the slow links, and the parts are gathered along the idle axes;
+    /// `None` if no dim can be split.
+    fn over_replicas<'p>(&self, problem: &Problem) -> Result<Option<Candidate<'p>>, Flaw> {
+        let (Some(idle), mesh) = (problem.idle, &self.topology.mesh) else { return Ok(None) };
+        let n = idle.group_size(mesh);
+        // A gather interleaves what it has moved; other blocks must stay together.
+        let moved = |dim: usize| match problem.kind {
+            CollectiveKind::ReduceScatter | CollectiveKind::AllToAll => {
+                problem.dims.get(dim).is_some_and(|axes| !axes.is_empty()) || problem.to.is_some_and(|to| to.dim == dim)
+            }
+            _ => false,
+        };
+        let splits = |dim: &usize| problem.extents[*dim].is_multiple_of(n) && !moved(*dim);
+        let Some(dim) = (0..problem.extents.len()).find(splits) else { return Ok(None) };
+        let mut extents = problem.extents.clone();
+        extents[dim] /= n;
+        let slice = Stage::Slice { axes: idle.iter().collect(), dim };
+        let own = self.in_order(Problem { idle: None, extents: extents.clone(), ..problem.clone() });
+        let of_gather = |dims: Vec<Axes>, extents: Vec<u64>| {
+            let gather =
+                Problem { kind: CollectiveKind::AllGather, dims, to: None, idle: None, extents, ..problem.clone() };
+            Ok(self.best(&gather)?.stages.clone())
+        };
+        let stages = match problem.kind {
+            // Both gathers are one, over the slow links first.
+            CollectiveKind::AllGather => {
+                let mut dims = problem.dims.clone();
+                dims.resize(dims.len().max(dim + 1), Axes::NONE);
+                dims[dim] = dims[dim].then(idle);
+                of_gather(dims, extents)?
+            }
+            kind => {
+                let stages = self.best(&own)?.stages.clone();
+                if kind == CollectiveKind::ReduceScatter {
+                    problem.on().for_each(|(dim, axes)| extents[dim] /= axes.group_size(mesh));
+                }
+                if let (CollectiveKind::AllToAll, Some(to)) = (kind, problem.to) {
+                    problem.on().for_each(|(dim, axes)| extents[dim] *= axes.group_size(mesh));
+                    extents[to.dim] /= to.order.group_size(mesh);
+                }
+                [stages, of_gather(on_dim(idle, dim), extents)?].concat()
+            }
+        };
+        Ok(Some(Candidate::once([vec![slice], stages].concat())))
     }
 
     fn multiport<'p>(&self, problem: &Problem, runs: &[(Axes, usize)]) -> Option<Candidate<'p>> {

@@ -1,4 +1,5 @@
-//! The idle axis of a gather, and the share of the data that is sent along it.
+//! Idle axes: the one of a gather with the share of the data that is sent along it, and those of faster networks, over
+//! which a collective may be split.
 
 use crate::collective::CollectiveKind;
 use crate::layout::Sharding;
@@ -16,6 +17,17 @@ pub(crate) fn idle_runs(mesh: &Mesh, sharding: &Sharding) -> Vec<Axes> {
 /// The run of replicas with the fastest links, if any.
 pub(super) fn fastest(topology: &Topology, sharding: &Sharding) -> Option<Axes> {
     idle_runs(&topology.mesh, sharding).into_iter().rev().max_by_key(|run| into(topology, *run))
+}
+
+/// The axes of replicas on networks that are at least twice as fast as the slowest one of a collective over these runs:
+/// each replica can move a part over the slow network, and gather the rest over the fast one.
+pub(super) fn faster(topology: &Topology, sharding: &Sharding, runs: impl Iterator<Item = Axes>) -> Option<Axes> {
+    let slowest = runs.min_by_key(|run| into(topology, *run))?;
+    let network = |run: Axes| topology.links(run).network;
+    let is_faster =
+        |run: &Axes| network(*run) != network(slowest) && into(topology, *run) / 2 >= into(topology, slowest);
+    let faster = idle_runs(&topology.mesh, sharding).into_iter().filter(is_faster).fold(Axes::NONE, Axes::then);
+    Some(faster).filter(|axes| !axes.is_empty())
 }
 
 /// The share that balances both runs; in one chunk.

@@ -218,6 +218,7 @@ impl Recipe {
     pub fn borrowed(&self) -> AxisSet {
         let of = |stage: &Stage| match stage {
             Stage::Borrowed { both, .. } => both.idle.0.set(),
+            Stage::Slice { axes, .. } => axes.iter().copied().collect(),
             Stage::Routed(routed) => routed.axes.set(),
             _ => AxisSet::NONE,
         };

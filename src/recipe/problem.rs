@@ -17,7 +17,7 @@ pub(super) struct Problem {
     pub(super) dims: Vec<Axes>,
     /// The target of an exchange.
     pub(super) to: Option<Destination>,
-    /// The run of replicas that a gather uses on request.
+    /// Axes of replicas that it may use: the run that a gather uses on request, or those of faster networks.
     pub(super) idle: Option<Axes>,
     pub(super) dtype: DType,
     /// Extents of the operand block.

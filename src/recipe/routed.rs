@@ -9,7 +9,7 @@ use crate::mesh::{Axes, AxisSet};
 use crate::route::Route;
 use crate::routing::{self, Hop, Network, Want};
 use crate::schedule::methods::{Routed, longest};
-use crate::topology::{HopRule, LinkId, LinkSide, Topology};
+use crate::topology::{LinkId, LinkSide, Topology};
 use crate::units::gcd;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -126,9 +126,6 @@ fn network(topology: &Topology, bytes: u64) -> Option<Network> {
 fn time_of(topology: &Topology, link: LinkId, bytes: u64) -> Option<u64> {
     let links = topology.axes[topology.link(link).axis.index()];
     let bandwidth = topology.scale.at_rate(u128::from(bytes), topology.rate(link)?);
-    let busy = match topology.hardware.hop_rule {
-        HopRule::Larger => bandwidth.max(links.hop_latency),
-        HopRule::Sum => bandwidth,
-    };
+    let [busy, _] = links.hop(topology.hardware.hop_rule, bandwidth);
     u64::try_from((busy * links.sharers).ticks()).ok().map(|ticks| ticks.max(1))
 }

@@ -183,7 +183,14 @@ impl<'a> Tuner<'a> {
         let operator = from.sharding.operator;
         let axes = collective.axes(&from.sharding, mesh);
         let idle = |sharding: &_| idle::fastest(&self.topology, sharding);
-        let (busy, choice) = match Problem::new(collective, from, asked, mesh, idle) {
+        let problem = Problem::new(collective, from, asked, mesh, idle).map(|problem| match asked {
+            None => {
+                let runs = problem.runs(mesh).into_iter().map(|(run, _)| run);
+                Problem { idle: idle::faster(&self.topology, &from.sharding, runs), ..problem }
+            }
+            Some(_) => problem,
+        });
+        let (busy, choice) = match problem {
             Some(problem) => (problem.busy(), self.best(&self.in_order(problem))?),
             None if collective.kind() == CollectiveKind::Reshard => {
                 let size = axes.group_size(mesh);
@@ -325,11 +332,8 @@ impl<'a> Tuner<'a> {
             return Ok(Choice { stages: only.stages(1), trial: None });
         }
         let mut best: Option<Tried> = None;
-        let mut work = 0;
         for candidate in &candidates {
-            if best.is_some() && work > MOST_WORK {
-                break;
-            }
+            let mut work = 0;
             // A slower candidate may still send fewer bytes.
             let fastest = best.as_ref().filter(|_| self.objective == Objective::Time && self.repeats == 1);
             let least = fastest.map_or(Time::MAX, |best| best.trial.time);
@@ -354,7 +358,7 @@ impl<'a> Tuner<'a> {
     /// More chunks save time until latencies dominate; but each adds operations, so small savings are ignored. A link
     /// load that is too high with one chunk is too high with many.
     ///
-    /// - `work`: effort of the trials for this problem so far.
+    /// - `work`: effort of the trials of this candidate so far.
     fn in_chunks(&self, problem: &Problem, candidate: &Candidate<'_>, least: Time, work: &mut usize) -> Option<Tried> {
         let mut best: Option<Tried> = None;
         // One increase may not help although the next one does.
@@ -362,7 +366,7 @@ impl<'a> Tuner<'a> {
         let mut nearly_always_busy = false;
         while idle < 2
             && !nearly_always_busy
-            && (best.is_none() || *work <= MOST_WORK)
+            && (best.is_none() || *work <= self.most_work())
             && let Some(chunks) = candidate.counts.iter().copied().find(|count| *count >= from)
         {
             let Some(tried) = self.trial(problem, candidate.stages(chunks), Time::MAX, work) else { break };
@@ -398,7 +402,7 @@ impl<'a> Tuner<'a> {
             let (mut idle, mut least, mut work) = (0, 0, 0);
             // More chunks balance the links better, and reduce the wait of data that crosses several of them.
             while idle < 2
-                && work <= MOST_WORK
+                && work <= self.most_work()
                 && let Some(chunks) = candidate.counts.iter().copied().find(|count| *count >= least)
                 && let Some(tried) = self.trial_on(group, (from.dtype, &extents), candidate.stages(chunks), Time::MAX)
             {
@@ -415,6 +419,10 @@ impl<'a> Tuner<'a> {
         });
         let (group, Tried { trial, stages, .. }) = tried.min_by_key(|(_, tried)| tried.figure(self.repeats))?;
         Some((group, Choice { stages, trial: Some(trial) }))
+    }
+
+    fn most_work(&self) -> usize {
+        if self.topology.is_degraded() { MOST_WORK_DEGRADED } else { MOST_WORK }
     }
 
     /// Times some stages and counts the effort; `None` also if they reach the time limit.
@@ -472,9 +480,11 @@ impl Tried {
     }
 }
 
-/// Effort of the trials for one problem after which the best one is taken: large machines without symmetry reach it,
-/// such as 4096 devices with a failed link.
-const MOST_WORK: usize = 1 << 23;
+/// Effort of the trials of one candidate after which no more chunks are tried: a broadcast over 1024 devices reaches it.
+const MOST_WORK: usize = 1 << 26;
+
+/// The same on machines with degraded links, where trials are less alike: 4096 devices with a failed link reach it.
+const MOST_WORK_DEGRADED: usize = 1 << 23;
 
 /// No more chunks are tried once the busiest link is idle for less than 1/200 of its busy time.
 const NEARLY_ALL: u128 = 200;

@@ -18,7 +18,8 @@ use std::num::NonZeroU32;
 /// The time of a hop, and the busy time of its link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum HopRule {
-    /// `max(latency, bytes / one_way)`; the link is busy for all of it. The book's rule.
+    /// `max(latency, bytes / one_way)`; a link between devices is busy for all of it, the port of a switch for the bytes
+    /// only. The book's rule.
     #[default]
     #[serde(rename = "max")]
     Larger,

@@ -81,6 +81,21 @@ pub struct AxisLinks {
     pub apart: u32,
 }
 
+impl AxisLinks {
+    /// Busy time of a link for a message of this time at its rate, and the time of the hop. A link between devices is
+    /// busy for the latency too if the rule says so; the port of a switch takes the next message as soon as it has sent
+    /// the last one.
+    pub fn hop(&self, rule: HopRule, bandwidth: Time) -> [Time; 2] {
+        match rule {
+            HopRule::Larger => {
+                let transit = bandwidth.max(self.hop_latency);
+                [if self.wiring == Wiring::Switch { bandwidth } else { transit }, transit]
+            }
+            HopRule::Sum => [bandwidth, self.hop_latency + bandwidth],
+        }
+    }
+}
+
 /// A switch that adds.
 #[derive(Clone, Debug)]
 pub struct SwitchSum {
@@ -101,14 +116,8 @@ impl SwitchSum {
                 [scale.picoseconds(sums.start), busy, busy.max(sums.transit(scale, bytes.0))]
             }
             None => {
-                let (busy, hops) = (scale.at_rate(amount, links.one_way), links.switch.hops());
-                match topology.hardware.hop_rule {
-                    HopRule::Larger => {
-                        let hop = busy.max(links.hop_latency);
-                        [links.message_overhead, hop, hop * hops]
-                    }
-                    HopRule::Sum => [links.message_overhead, busy, (links.hop_latency + busy) * hops],
-                }
+                let [busy, transit] = links.hop(topology.hardware.hop_rule, scale.at_rate(amount, links.one_way));
+                [links.message_overhead, busy, transit * links.switch.hops()]
             }
         };
         [start, busy * links.sharers, busy * (links.sharers - 1) + transit]

@@ -5,7 +5,7 @@ use super::orbit::Classes;
 use super::record::{Log, Record};
 use super::{Interval, LinkLoad, Order, Timing};
 use crate::mesh::{AxisId, DeviceId};
-use crate::topology::{EngineId, Hop, HopRule, LinkId, Topology};
+use crate::topology::{EngineId, Hop, LinkId, Topology};
 use crate::units::{Bytes, Rate, Time};
 
 /// Hop times of a message of one size over links of one kind.
@@ -31,13 +31,12 @@ impl HopTime {
         let bandwidth = scale.at_rate(u128::from(bytes.0), rate);
         let measured = topology.measured(axis).zip(part).map(|(of, part)| of.messages(part.traffic));
         let start = part.filter(|part| part.starts).map_or(0, |part| topology.kernel_start(axis, part.traffic));
-        let (busy, transit) = match (measured, topology.hardware.hop_rule) {
-            (Some(messages), _) => {
+        let [busy, transit] = match measured {
+            Some(messages) => {
                 let busy = bandwidth.max(scale.at_rate(u128::from(bytes.0), messages.one_way()));
-                (busy, busy.max(messages.transit(scale, bytes.0)))
+                [busy, busy.max(messages.transit(scale, bytes.0))]
             }
-            (None, HopRule::Larger) => (bandwidth.max(links.hop_latency), bandwidth.max(links.hop_latency)),
-            (None, HopRule::Sum) => (bandwidth, links.hop_latency + bandwidth),
+            None => links.hop(topology.hardware.hop_rule, bandwidth),
         };
         let others = links.sharers - 1;
         let overhead = links.message_overhead * links.sharers;

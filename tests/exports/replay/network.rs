@@ -20,7 +20,7 @@ pub(super) enum Wire {
 /// The time of a hop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rule {
-    /// The larger of latency and bytes over rate; the link is busy as long.
+    /// The larger of latency and bytes over rate; the link is busy as long, the port of a switch for bytes over rate.
     Larger,
     /// The sum of latency and bytes over rate; the link is busy for bytes over rate.
     Sum,
@@ -80,10 +80,11 @@ impl Network {
         hops
     }
 
-    /// How long a hop occupies its ports, and how long it takes.
-    fn hop(&self, bytes: u64) -> (Ticks, Ticks) {
+    /// How long a hop along an axis occupies its ports, and how long it takes.
+    fn hop(&self, axis: usize, bytes: u64) -> (Ticks, Ticks) {
         let (latency, serial) = (u128::from(self.latency) * u128::from(self.rate), u128::from(bytes) * 1_000_000_000);
         match self.rule {
+            Rule::Larger if self.axes[axis].1 == Wire::Switch => (serial, latency.max(serial)),
             Rule::Larger => (latency.max(serial), latency.max(serial)),
             Rule::Sum => (serial, latency + serial),
         }
@@ -273,7 +274,7 @@ impl<'a> Replay<'a> {
                 continue;
             }
             let (_, place, rank) = turn;
-            let (busy, takes) = self.network.hop(self.jobs[&(rank, place)].bytes);
+            let (busy, takes) = self.network.hop(ports[0].0, self.jobs[&(rank, place)].bytes);
             for port in ports {
                 self.queues.entry(port).or_default().remove(&turn);
                 self.busy.insert(port);

@@ -117,7 +117,7 @@ fn one_shot_through_a_switch() {
         }
         let (latency, bandwidth) = (us(topology, 1), at_link(topology, shard));
         let expected = match topology.hardware.hop_rule {
-            HopRule::Larger => latency.max(bandwidth) * (size - 1),
+            HopRule::Larger => bandwidth * (size - 2) + latency.max(bandwidth),
             HopRule::Sum => latency + bandwidth * (size - 1),
         };
         let timing = builder.time(topology);

@@ -133,7 +133,7 @@ fn one_shot_through_both_kinds_of_switch() {
                 }
                 let (a, bytes) = (us(topology, 1), at_link(topology, shard));
                 let (busy, takes) = match rule {
-                    HopRule::Larger => (a.max(bytes), a.max(bytes)),
+                    HopRule::Larger => (bytes, a.max(bytes)),
                     HopRule::Sum => (bytes, a + bytes),
                 };
                 let out = (overhead(topology) + busy) * (n - 2) + overhead(topology) + takes;

@@ -115,6 +115,7 @@ fn coordinates(mesh: &Mesh, device: DeviceId) -> Vec<i64> {
 struct OneHop<'t> {
     needs: Vec<String>,
     network: &'t Network,
+    is_switch: bool,
     /// Remaining rate in percent; 0 if the link is down.
     percent: u64,
 }
@@ -267,14 +268,17 @@ fn walked<'t>(topology: &'t Topology, start: &[i64], way: &[(usize, Vec<i64>)]) 
             let ports =
                 [format!("{} out {:?}", network.name, owners[0]), format!("{} in {:?}", network.name, owners[1])];
             match network.switch {
-                SwitchKind::CutThrough => hops.push(OneHop { needs: ports.to_vec(), network, percent: 100 }),
+                SwitchKind::CutThrough => {
+                    hops.push(OneHop { needs: ports.to_vec(), network, is_switch: true, percent: 100 })
+                }
                 SwitchKind::StoreAndForward => {
-                    hops.extend(ports.map(|port| OneHop { needs: vec![port], network, percent: 100 }));
+                    hops.extend(ports.map(|port| OneHop { needs: vec![port], network, is_switch: true, percent: 100 }));
                 }
             }
         } else {
             let needs = vec![format!("{axis} {:?} {:?}", owners[0], owners[1])];
-            hops.push(OneHop { needs, network, percent: percent(topology, axis, &at, next) });
+            let percent = percent(topology, axis, &at, next);
+            hops.push(OneHop { needs, network, is_switch: false, percent });
         }
         at.clone_from(next);
     }
@@ -388,13 +392,14 @@ fn shuffle(
     }
     for hop in 0..ways.iter().map(|(_, hops)| hops.len()).max().unwrap_or(0) {
         for (device, hops) in &ways {
-            let Some(OneHop { needs, network, percent }) = hops.get(hop).cloned() else { continue };
+            let Some(OneHop { needs, network, is_switch, percent }) = hops.get(hop).cloned() else { continue };
             let latency = topology.scale.picoseconds(network.hop_latency).ticks();
             let bandwidth =
                 topology.scale.at_rate(u128::from(bytes) * 100, network.one_way).ticks() / u128::from(percent);
             let overhead = if hop == 0 { network.message_overhead } else { 0 };
             let overhead = topology.scale.picoseconds(overhead).ticks();
             let (busy, takes) = match topology.hardware.hop_rule {
+                HopRule::Larger if is_switch => (overhead + bandwidth, overhead + latency.max(bandwidth)),
                 HopRule::Larger => (overhead + latency.max(bandwidth), overhead + latency.max(bandwidth)),
                 HopRule::Sum => (overhead + bandwidth, overhead + bandwidth + latency),
             };
