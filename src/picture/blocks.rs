@@ -155,7 +155,7 @@ mod tests {
     use crate::layout::Sharding;
     use crate::mesh::{AxisId, AxisSet};
 
-    /// Every way to put three axes on two dims, in the open sum or nowhere: a device is told for a block exactly if
+    /// Every way to put three axes on two dims, in the open sum or nowhere: a device is listed for a block exactly if
     /// its ranges are those of the block.
     #[test]
     fn blocks_name_the_devices_that_hold_them() {

@@ -44,8 +44,8 @@ impl Graph {
             let kind = Kind::of_step(plan, id);
             let times = if plan.times(id) > 1 { format!(" x {}", plan.times(id)) } else { String::new() };
             let lines = match kind {
-                Kind::Input => vec![format!("{}{times}", plan.array(id))],
-                _ => vec![format!("{}{times}", names[id.index()]), plan.array(id)],
+                Kind::Input => vec![format!("{}{times}", plan.array_label(id))],
+                _ => vec![format!("{}{times}", names[id.index()]), plan.array_label(id)],
             };
             Node { lines, kind, group: None }
         };

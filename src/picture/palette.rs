@@ -107,7 +107,7 @@ impl Kind {
     /// The darkest and the lightest shade.
     fn ends(self) -> [Color; 2] {
         let [dark, light] = match self {
-            Kind::Input => [0x8c8c8c, 0xf2f2f2],
+            Kind::Input => [0x8a1c5c, 0xf9bcd9],
             Kind::Product => [0x0b3c73, 0xa9d5f5],
             Kind::Elementwise => [0x4d4d4d, 0xcccccc],
             Kind::Reduction => [0x075a66, 0x9be0e6],
@@ -116,7 +116,7 @@ impl Kind {
             Kind::AllReduce => [0x8a1c12, 0xffb3a3],
             Kind::AllToAll => [0x5a1a66, 0xe3b5ea],
             Kind::Move => [0x5f5500, 0xebe07a],
-            Kind::Local => [0xb0b0b0, 0xffffff],
+            Kind::Local => [0x34308f, 0xcbc7f5],
         };
         [Color::of(dark), Color::of(light)]
     }
@@ -260,16 +260,48 @@ mod tests {
 
     #[test]
     fn no_two_steps_have_one_color() {
-        let kinds: Vec<Kind> = (0..400).map(|step| Kind::ALL[1 + step % 8]).collect();
+        let kinds: Vec<Kind> = (0..400).map(|step| Kind::ALL[step % Kind::ALL.len()]).collect();
         assert!(shades(&kinds).iter().all_unique());
         let tints: Vec<Color> = Kind::ALL.iter().map(|kind| kind.tint()).collect();
         assert!(tints.iter().all_unique());
     }
 
+    /// The hue in degrees, as in HSL; `None` for grey.
+    fn hue(color: Color) -> Option<f64> {
+        let [red, green, blue] = color.0.map(f64::from);
+        let (low, high) = [red, green, blue].into_iter().minmax().into_option().expect("three");
+        let part = |to: f64, from: f64, offset: f64| (60.0 * ((to - from) / (high - low) + offset)).rem_euclid(360.0);
+        if high - low < 8.0 {
+            None
+        } else if high == red {
+            Some(part(green, blue, 0.0))
+        } else if high == green {
+            Some(part(blue, red, 2.0))
+        } else {
+            Some(part(red, green, 4.0))
+        }
+    }
+
+    /// Each kind has its own hue, at least 15 degrees from the others, in all of its shades; one kind is grey.
+    #[test]
+    fn each_kind_has_its_own_hue() {
+        for places in itertools::iproduct!([0, 1, 5, 17], [0, 2, 9]).map(|(one, other)| [one, other]) {
+            for (one, other) in Kind::ALL.into_iter().tuple_combinations() {
+                let hues = (hue(one.shade(places[0])), hue(other.shade(places[1])));
+                let apart = match hues {
+                    (Some(a), Some(b)) => 180.0 - ((a - b).abs() - 180.0).abs(),
+                    (None, None) => 0.0,
+                    _ => 180.0,
+                };
+                assert!(apart > 15.0, "{one:?} {other:?}: {hues:?}");
+            }
+        }
+    }
+
     /// Neighbours of one kind differ in brightness, for the colour-blind.
     #[test]
     fn neighbours_of_one_kind_differ_in_brightness() {
-        for (kind, place) in itertools::iproduct!(&Kind::ALL[1..9], 0..20) {
+        for (kind, place) in itertools::iproduct!(&Kind::ALL, 0..20) {
             let (one, next) = (kind.shade(place), kind.shade(place + 1));
             assert!(contrast(one, next) > 1.2, "{kind:?} {place}: {one} {next}");
         }

@@ -49,6 +49,7 @@ fn caption(layout: &Layout, blocks: &Blocks, mesh: &Mesh) -> String {
     };
     let all = mesh.device_count() as u64;
     let on = match blocks.holders() {
+        1 if all == 1 => "on the device".to_owned(),
         1 => "each on one device".to_owned(),
         holders if holders == all => format!("on all {all} devices"),
         holders => format!("each on {holders} devices"),

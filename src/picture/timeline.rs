@@ -161,7 +161,7 @@ fn rank(topology: &Topology, resource: Resource) -> (usize, usize) {
 /// The names of the steps of a plan: `AllReduce_Y Out`, `product T`, `relu(T)`.
 pub fn step_names(plan: &Plan) -> Vec<String> {
     let name = |id| {
-        let (value, op) = (plan.program.name(plan.step(id).value), plan.op_name(id));
+        let (value, op) = (plan.program.label(plan.step(id).value), plan.op_label(id));
         match plan.step(id).op {
             StepOp::Input | StepOp::Carry => value,
             StepOp::Product { .. } => format!("product {value}"),

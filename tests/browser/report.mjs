@@ -40,25 +40,23 @@ const play = async (page) => {
   return collectives;
 };
 
-// The first collective with its messages in motion, clicked faster than they fly.
-const hurry = async (path, errors) => {
+// The first collective with its messages in motion: one click per event, faster than they fly. The status after the
+// last messages have arrived.
+const animated = async (path, events, errors) => {
   const page = await browser.newPage({ viewport: { width: 1280, height: 900 }, reducedMotion: "no-preference" });
   page.on("pageerror", (error) => errors.push(error.message));
   await page.goto(`file://${path}`);
   await page.waitForSelector("section:last-of-type");
   const status = () => page.textContent("#player .status");
-  const ends = (text) => text.includes("Done.");
-  let clicks = 0;
-  for (; !ends(await status()) && clicks < 200; clicks += 1) {
+  for (let clicks = 0; clicks < events; clicks += 1) {
     await press(page, "next event");
     await page.waitForTimeout(clicks % 3 === 0 ? 0 : 25);
-    // The last ones have to land.
-    if (clicks % 20 === 19) await page.waitForTimeout(900);
   }
-  await page.waitForTimeout(900);
-  const end = ends(await status());
+  // An animation takes 0.7 s.
+  for (let waits = 0; waits < 100 && !(await status()).includes("Done."); waits += 1) await page.waitForTimeout(50);
+  const end = await status();
   await page.close();
-  return { clicks, end };
+  return end;
 };
 
 // The view of the timeline after buttons, keys and wheel.
@@ -179,7 +177,7 @@ for (const path of pages) {
       one.unfolded = await page.locator("#plan details.step[open]").count();
       one.ways = await page.$$eval("#plan details.step", (all) => all.map((step) => step.querySelectorAll("tbody tr").length));
       one.collectives = await play(page);
-      if (SHOWN.includes(name) && one.collectives.length > 0) one.hurried = await hurry(path, one.errors);
+      if (SHOWN.includes(name) && one.collectives.length > 0) one.animated = await animated(path, one.collectives[0].events, one.errors);
       one.timeline = await zoom(page);
       one.keyboard = await byKeyboard(page);
       // Everything that is folded is drawn without a fault.
@@ -192,6 +190,8 @@ for (const path of pages) {
       one.drawn = await page.$$eval("#player [data-device]", (all) => all.map((device) => { const { width, height } = device.querySelector(".device").getBBox(); return [width, height]; }));
       one.named = await page.$$eval('#timeline [aria-label="steps"] .swatch', (all) => all.map((swatch) => swatch.style.background));
       one.figures = await page.$$eval("#summary .figures dt", (all) => all.map((term) => term.textContent));
+      one.values = await page.$$eval("#summary .figures dd.value", (all) => all.map((value) => value.textContent));
+      one.limit = await page.$$eval("#summary .limit", (all) => all.map((limit) => limit.textContent));
       one.theme = [];
       for (let clicks = 0; clicks < 2; clicks += 1) {
         const toggle = page.getByRole("button", { name: "Dark theme", exact: true });
