@@ -6,6 +6,7 @@
 use crate::span::Span;
 use std::collections::BTreeSet;
 use std::fmt;
+use strsim::osa_distance;
 
 /// Severity of a diagnostic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -32,6 +33,29 @@ pub struct Label {
 /// The help for a word that is near a known one.
 pub fn did_you_mean(near: &str) -> String {
     format!("did you mean `{near}`?")
+}
+
+/// Limit on the length of compared names; comparing costs the product of two lengths.
+const LONGEST: usize = 64;
+/// Limit on the number of compared names.
+const MOST_KNOWN: usize = 1000;
+
+/// The known name that is closest to an unknown one.
+///
+/// Within one edit per three letters; a single letter only in its other case.
+pub fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let length = name.chars().count();
+    if length > LONGEST {
+        return None;
+    }
+    let most = if length < 2 { 0 } else { (length / 3).max(1) };
+    known
+        .filter(|candidate| candidate.len() <= LONGEST)
+        .take(MOST_KNOWN)
+        .map(|candidate| (osa_distance(&name.to_lowercase(), &candidate.to_lowercase()), candidate))
+        .filter(|(edits, _)| *edits <= most)
+        .min_by_key(|(edits, _)| *edits)
+        .map(|(_, candidate)| candidate)
 }
 
 /// The known word of [`did_you_mean`], with which a help begins.
@@ -262,3 +286,17 @@ impl fmt::Display for Diagnostics {
 }
 
 impl std::error::Error for Diagnostics {}
+
+#[cfg(test)]
+mod tests {
+    use super::nearest;
+
+    #[test]
+    fn single_letters_are_near_their_other_case_only() {
+        assert_eq!(nearest("x", ["Y", "X"].into_iter()), Some("X"));
+        assert_eq!(nearest("Z", ["Y", "X"].into_iter()), None);
+        assert_eq!(nearest("dta", ["model", "data"].into_iter()), Some("data"));
+        // Swapped letters are one edit.
+        assert_eq!(nearest("modle", ["model", "data"].into_iter()), Some("model"));
+    }
+}

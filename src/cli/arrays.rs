@@ -168,17 +168,13 @@ fn twice(all: &[Stored]) -> Option<&str> {
 /// Finds an input by name.
 fn declared<'s>(schedule: &'s Schedule, name: &str) -> Result<(ArrayId, &'s Array), Failure> {
     let inputs = || (0..).map(ArrayId).zip(&schedule.arrays).filter(|(_, array)| array.definition.is_given());
-    inputs().find(|(_, array)| array.name == name).ok_or_else(|| {
-        let known: Vec<String> = inputs().map(|(_, array)| format!("`{}`", array.name)).collect();
-        Failure::Call(format!("unknown input `{name}`; inputs are {}", known.join(", ")))
-    })
+    inputs()
+        .find(|(_, array)| array.name == name)
+        .ok_or_else(|| input::unknown("input", name, inputs().map(|(_, array)| array.name.as_str())))
 }
 
 /// Finds an output by name.
 fn output(schedule: &Schedule, name: &str) -> Result<usize, Failure> {
     let names = || schedule.outputs.iter().map(|output| schedule.array(output.array).name.as_str());
-    names().position(|own| own == name).ok_or_else(|| {
-        let known: Vec<String> = names().map(|name| format!("`{name}`")).collect();
-        Failure::Call(format!("unknown output `{name}`; outputs are {}", known.join(", ")))
-    })
+    names().position(|own| own == name).ok_or_else(|| input::unknown("output", name, names()))
 }

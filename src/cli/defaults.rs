@@ -15,6 +15,7 @@
 
 use super::input;
 use super::{Cli, Failure};
+use crate::diag::{did_you_mean, nearest};
 use crate::escape;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Command, CommandFactory};
@@ -66,7 +67,7 @@ pub(super) fn applied(given: Vec<OsString>) -> Result<Words, Failure> {
     let Some((name, matches)) = subcommand.filter(|(_, matches)| !matches.get_flag("no_config")) else {
         return Ok(Words { all: given, file: None, added: 0 });
     };
-    let Some(file) = matches.get_one::<PathBuf>("config").cloned().or_else(nearest) else {
+    let Some(file) = matches.get_one::<PathBuf>("config").cloned().or_else(nearest_file) else {
         return Ok(Words { all: given, file: None, added: 0 });
     };
     let found = Defaults::read(&file)?;
@@ -82,7 +83,7 @@ pub(super) fn applied(given: Vec<OsString>) -> Result<Words, Failure> {
 }
 
 /// The nearest file, from the current folder up.
-fn nearest() -> Option<PathBuf> {
+fn nearest_file() -> Option<PathBuf> {
     let here = std::env::current_dir().ok()?;
     let depth = here.ancestors().position(|folder| folder.join(NAME).is_file())?;
     // Relative, as a user would write it.
@@ -150,9 +151,7 @@ impl Defaults<'_> {
     }
 
     fn unknown<'n>(&self, what: &str, key: &str, known: impl Iterator<Item = &'n str>) -> Failure {
-        let near = known.min_by_key(|known| strsim::osa_distance(known, key));
-        let near = near.filter(|near| strsim::osa_distance(near, key) <= 3);
-        let help = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+        let help = nearest(key, known).map(|near| format!("; {}", did_you_mean(near))).unwrap_or_default();
         self.wrong(&format!("unknown {what} `{key}`{help}"))
     }
 

@@ -1,6 +1,7 @@
 //! `shardc explain`
 
 use super::{Failure, Format, Output, input};
+use crate::diag::{did_you_mean, nearest};
 use crate::explain;
 use clap::Args;
 use serde::Serialize;
@@ -45,6 +46,9 @@ impl Explain {
 }
 
 fn unknown(code: &str) -> Failure {
+    if let Some(near) = nearest(code, explain::PAGES.iter().map(|page| page.code)) {
+        return Failure::Call(format!("no diagnostic has the code `{code}`; {}", did_you_mean(near)));
+    }
     let near: Vec<String> = explain::near(code).into_iter().map(|near| format!("`{near}`")).collect();
     Failure::Call(match near.as_slice() {
         [] => format!("no diagnostic has the code `{code}`; `shardc explain` lists all codes"),

@@ -4,7 +4,7 @@ use super::render::{self, RenderOptions};
 use super::{Failure, Format, sources, terminal};
 use crate::amount;
 use crate::compiler::{self, Options, Spelling};
-use crate::diag::{Diagnostics, Severity};
+use crate::diag::{Diagnostics, Severity, did_you_mean, nearest};
 use crate::escape;
 use crate::export::{msccl, mscclpp};
 use crate::picture::terminal::Paint;
@@ -195,6 +195,16 @@ pub(super) fn unread(path: &Path, error: &std::io::Error) -> Failure {
         return Failure::Call(format!("cannot read `{}`: it is a folder; {help}", shown(path)));
     }
     Failure::Call(format!("cannot read `{}`: {error}", shown(path)))
+}
+
+/// The failure for an unknown name: the name that was probably meant, or all names.
+pub(super) fn unknown<'n>(what: &str, name: &str, known: impl Iterator<Item = &'n str>) -> Failure {
+    let known: Vec<&str> = known.collect();
+    Failure::Call(match (nearest(name, known.iter().copied()), known.as_slice()) {
+        (Some(near), _) => format!("unknown {what} `{name}`; {}", did_you_mean(near)),
+        (None, []) => format!("unknown {what} `{name}`; there are none"),
+        (None, known) => format!("unknown {what} `{name}`; {what}s are `{}`", known.join("`, `")),
+    })
 }
 
 /// Loads a hardware profile by name or from a TOML file.

@@ -46,8 +46,10 @@ mod watch;
 use crate::compiler::{Options, Overlapping, Resharding};
 use crate::costs::CostModel;
 use crate::recipe::Lowering;
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use pictures::Pictures;
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 /// A compiler for the sharding notation of "How To Scale Your Model".
@@ -284,6 +286,22 @@ impl From<std::io::Error> for Failure {
     }
 }
 
+/// Adds a tip to the error about an unknown option that is a value of another one: `--json` for `--format json`.
+fn add_tip(error: &mut clap::Error, words: &[OsString]) {
+    let Some(ContextValue::String(flag)) = error.get(ContextKind::InvalidArg) else { return };
+    let Some(value) = flag.strip_prefix("--").filter(|_| error.kind() == ErrorKind::UnknownArgument) else { return };
+    let cli = Cli::command();
+    let Some(command) = words.iter().find_map(|word| cli.find_subcommand(word)) else { return };
+    let is_value = |option: &&clap::Arg| option.get_possible_values().iter().any(|known| known.matches(value, true));
+    let option = command.get_arguments().chain(cli.get_arguments()).filter(|option| option.get_long().is_some());
+    let tip =
+        option.into_iter().find(is_value).and_then(|option| Some(format!("write `--{} {value}`", option.get_long()?)));
+    if let Some(tip) = tip {
+        error.remove(ContextKind::SuggestedArg);
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+    }
+}
+
 /// Prints help or a usage error. The message contains arguments, so control characters are escaped.
 fn misused(error: &clap::Error) -> ExitCode {
     if error.use_stderr() && std::env::args_os().any(|word| word.to_string_lossy().contains(crate::escape::is_steering))
@@ -303,7 +321,8 @@ pub fn main() -> ExitCode {
     };
     let cli = match Cli::try_parse_from(&words.all) {
         Ok(cli) => cli,
-        Err(error) => {
+        Err(mut error) => {
+            add_tip(&mut error, &words.all);
             // Only what the file adds can be wrong with a line that is right without it.
             if let Some(file) = words.file.as_deref().filter(|_| Cli::try_parse_from(words.given()).is_ok()) {
                 input::say(&format!("error in `{}`, which adds `{}`\n", input::shown(file), words.added()));

@@ -46,8 +46,8 @@ fn layouts_of(plan: &Plan, name: &str) -> Result<Vec<StepId>, Failure> {
     let is_named = |id: &StepId| plan.program.value(plan.step(*id).value).name.as_deref() == Some(name);
     let ids = plan.ids().filter(is_named).unique_by(|id| plan.array(*id)).collect_vec();
     if ids.is_empty() {
-        let names = plan.own_layouts().into_iter().map(|id| plan.program.name(plan.step(id).value)).unique().join(", ");
-        return Err(Failure::Call(format!("unknown array `{name}`; arrays are {names}")));
+        let names = plan.own_layouts().into_iter().map(|id| plan.program.name(plan.step(id).value)).unique();
+        return Err(input::unknown("array", name, names.collect_vec().iter().map(String::as_str)));
     }
     Ok(ids)
 }

@@ -2,9 +2,8 @@
 
 use super::error::CheckError;
 use super::grid::{Grid, Views};
-use super::names::nearest;
 use super::size::read_size;
-use crate::diag::{Diagnostics, did_you_mean};
+use crate::diag::{Diagnostics, did_you_mean, nearest};
 use crate::layout::{Dim, Dims};
 use crate::mesh::Mesh;
 use crate::span::Span;
@@ -162,7 +161,7 @@ impl<'a> Sizes<'a> {
     }
 
     fn size(&self, size: &SizeExpr, name: &str, diagnostics: &mut Diagnostics) -> Option<u64> {
-        // A name whose own declaration has an error is told of already.
+        // An error in the declaration of the name is already reported.
         if size.names().iter().any(|name| self.places.contains_key(name) && !self.known.contains_key(name)) {
             return None;
         }
@@ -182,7 +181,7 @@ impl<'a> Sizes<'a> {
                         None => format!("declare it before: `dims {{{}: 8}}`", part.node),
                     };
                     diagnostics.push(&CheckError::UnknownDim { name: part.node.clone(), at: part.span, help });
-                    // Told once; later uses rest on this.
+                    // Reported once; later uses assume this declaration.
                     self.named.insert(part.node.clone(), None);
                     return None;
                 }

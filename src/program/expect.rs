@@ -3,8 +3,7 @@
 use super::ValueId;
 use super::checker::Checker;
 use super::error::{CheckError, Checked};
-use super::names::nearest;
-use crate::diag::did_you_mean;
+use crate::diag::{did_you_mean, nearest};
 use crate::layout::DimId;
 use crate::mesh::AxisSet;
 use crate::span::Span;
@@ -132,7 +131,7 @@ impl Checker {
             let is_last = at + 1 == words.len();
             let is_known = self.named_dims.contains_key(&word.node) || self.parts.contains_key(&word.node);
             let may_be_dim = at > start && self.axes_named(&word.node).is_none();
-            // A dim stands behind its axes; of several, those in between are told from axes by being known.
+            // A dim stands behind its axes; of several, those in between are dims if such dims are declared.
             let ends = match kind {
                 "ReduceScatter" => may_be_dim && (is_last || is_known),
                 "AllToAll" => may_be_dim && is_last,

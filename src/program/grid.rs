@@ -1,9 +1,8 @@
 //! The mesh and its additional names: logical axes over several machine axes, and axes split into parts.
 
 use super::error::CheckError;
-use super::names::nearest;
 use super::size::read_size;
-use crate::diag::{Diagnostics, did_you_mean};
+use crate::diag::{Diagnostics, did_you_mean, nearest};
 use crate::mesh::{Axis, AxisId, Mesh};
 use crate::span::Span;
 use crate::syntax::{AxisDecl, Name, PartDecl};
@@ -132,7 +131,7 @@ impl<'a> Grid<'a> {
             diagnostics.push(&CheckError::ViewSize { axis: name.clone(), found, size, at: span });
         }
         if found != size {
-            // The first part counts as all of the axis, so that nothing more is told because of it.
+            // The first part counts as all of the axis, so that no further error follows.
             let first = |place| if place == 0 { size } else { 1 };
             sizes.iter_mut().enumerate().for_each(|(place, (_, part))| *part = first(place));
         }

@@ -2,13 +2,12 @@
 
 use super::checker::Checker;
 use super::error::{CheckError, Checked, Failure};
-use crate::diag::{Edit, Fix, did_you_mean};
+use crate::diag::{Edit, Fix, did_you_mean, nearest};
 use crate::layout::Dim;
 use crate::mesh::AxisId;
 use crate::span::Span;
 use crate::syntax::{Brackets, DimName, DimRef, Name, Subscript};
 use std::borrow::Cow;
-use strsim::osa_distance;
 
 impl Checker {
     /// Brackets with each dim separated from its axes: `d_model_X` is dim `d_model` over `X` if there is a dim of that name.
@@ -76,7 +75,7 @@ impl Checker {
             let dim = DimName::Named(whole[..at].to_owned());
             return Some(DimRef { dim, subscript: Some(Subscript::Axes(vec![axes])), span: item.span });
         }
-        // A name that is not known at all is told of as a whole, without the axes at its end.
+        // An unknown name is reported whole, without the axes at its end.
         let is_axes = self.axes_named(&word.node).is_some() || word.node.chars().count() < 3;
         let near = nearest(&word.node, self.mesh.axes().iter().map(|axis| axis.name.as_str()));
         if is_dim(dim) || is_axes || near.is_some() {
@@ -211,6 +210,11 @@ impl Checker {
             let help = did_you_mean("LOCAL");
             return Err(CheckError::UnknownDim { name: name.to_owned(), at, help }.into());
         }
+        if self.scope.contains_key(name) {
+            let help =
+                format!("`{name}` is an array; `take_V(A, {name})` reads the rows `{name}` of `A` along its dim `V`");
+            return Err(CheckError::UnknownDim { name: name.to_owned(), at, help }.into());
+        }
         let near = nearest(name, self.named_dims.keys().map(String::as_str));
         let help = match self.lost_underscore(name).or(near.map(str::to_owned)) {
             Some(near) => {
@@ -223,45 +227,8 @@ impl Checker {
                 format!("declare it with its size, as in `dims {{{name}: 1024}}`{known}")
             }
         };
-        // Told once; later uses rest on this.
+        // Reported once; later uses assume this declaration.
         self.named_dims.insert(name.to_owned(), None);
         Err(CheckError::UnknownDim { name: name.to_owned(), at, help }.into())
-    }
-}
-
-/// Limit on the length of compared names; comparing costs the product of two lengths.
-const LONGEST: usize = 64;
-/// Limit on the number of compared names.
-const MOST_KNOWN: usize = 1000;
-
-/// The known name that is closest to an unknown one.
-///
-/// Within one edit per three letters; a single letter only in its other case.
-pub(super) fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let length = name.chars().count();
-    if length > LONGEST {
-        return None;
-    }
-    let most = if length < 2 { 0 } else { (length / 3).max(1) };
-    known
-        .filter(|candidate| candidate.len() <= LONGEST)
-        .take(MOST_KNOWN)
-        .map(|candidate| (osa_distance(&name.to_lowercase(), &candidate.to_lowercase()), candidate))
-        .filter(|(edits, _)| *edits <= most)
-        .min_by_key(|(edits, _)| *edits)
-        .map(|(_, candidate)| candidate)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn single_letters_are_near_their_other_case_only() {
-        assert_eq!(nearest("x", ["Y", "X"].into_iter()), Some("X"));
-        assert_eq!(nearest("Z", ["Y", "X"].into_iter()), None);
-        assert_eq!(nearest("dta", ["model", "data"].into_iter()), Some("data"));
-        // Swapped letters are one edit.
-        assert_eq!(nearest("modle", ["model", "data"].into_iter()), Some("model"));
     }
 }

@@ -2,9 +2,8 @@
 
 use super::checker::{Checker, quoted};
 use super::error::{CheckError, Checked};
-use super::names::nearest;
 use super::{Definition, Program, ValueId};
-use crate::diag::did_you_mean;
+use crate::diag::{did_you_mean, nearest};
 use crate::syntax::PinRef;
 use itertools::Itertools;
 use std::ops::Range;

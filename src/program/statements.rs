@@ -4,15 +4,14 @@ use super::checker::Checker;
 use super::error::{CheckError, Checked, Failure};
 use super::expr::Operand;
 use super::layouts::{RequestedDim, Written};
-use super::names::nearest;
 use super::pad::pad;
 use super::{Alias, Definition, Limit, Program, Value, ValueId, Wanted};
-use crate::diag::did_you_mean;
+use crate::diag::{did_you_mean, nearest};
 use crate::dtype::DType;
 use crate::function::Function;
 use crate::layout::{Dim, Sharding};
 use crate::method::Method;
-use crate::span::Span;
+use crate::span::{LineIndex, Span};
 use crate::supply::Supply;
 use crate::syntax::{Brackets, Expr, ExprKind, Name, Statement, StatementKind, Target};
 use itertools::Itertools;
@@ -470,6 +469,7 @@ impl Checker {
             repeats,
             expectations,
             limits,
+            lines: LineIndex::default(),
         };
         let program = pad(program, &places, &mut diagnostics);
         diagnostics.sort();

@@ -1,13 +1,14 @@
 //! Overridden sizes: `--set B=16` in place of a size in `dims` or `mesh`.
 
 use super::{Ast, DimSize, SizeExpr, StatementKind};
+use crate::diag::{did_you_mean, nearest};
 use thiserror::Error;
 
 /// Why the size of a dim or an axis cannot be set.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum SetError {
     /// No `dims` or `mesh` statement declares it.
-    #[error("unknown dim or axis `{name}`{}", known(.names))]
+    #[error("unknown dim or axis `{name}`{}", known(.name, .names))]
     Unknown {
         /// The given name.
         name: String,
@@ -30,8 +31,13 @@ impl SetError {
     }
 }
 
-fn known(names: &[String]) -> String {
-    if names.is_empty() { String::new() } else { format!("; the program has {}", names.join(", ")) }
+/// The declared name that is probably meant, or all names.
+fn known(name: &str, names: &[String]) -> String {
+    match nearest(name, names.iter().map(String::as_str)) {
+        Some(near) => format!("; {}", did_you_mean(near)),
+        None if names.is_empty() => String::new(),
+        None => format!("; the program has {}", names.join(", ")),
+    }
 }
 
 impl Ast {
@@ -75,7 +81,7 @@ impl Ast {
                 _ => {}
             }
         }
-        // What could not be read may have declared it: that is told already.
+        // A statement with a syntax error may declare it; that error is already reported.
         if self.lost.contains(name) {
             return Ok(());
         }
@@ -94,6 +100,8 @@ mod tests {
         assert_eq!(ast.to_string(), "dims {D: 8, F: 4*D, N = D*F}\n");
         let unknown = ast.set("Q", 8).expect_err("there is no Q").to_string();
         assert_eq!(unknown, "unknown dim or axis `Q`; the program has D, F, N");
+        let near = ast.set("DD", 8).expect_err("there is no DD").to_string();
+        assert_eq!(near, "unknown dim or axis `DD`; did you mean `D`?");
         assert_eq!(ast.set("N", 8).expect_err("made of parts").to_string(), "cannot set `N`: it is the composite D*F");
         let (mut ast, _) = parse("mesh {X: 4, T: 2 x 3}");
         assert_eq!(ast.set("X", 8), Ok(()));

@@ -63,20 +63,23 @@ impl Hardware {
         SHIPPED.iter().map(|(name, _)| *name)
     }
 
-    /// The shipped profile that a misspelt name probably means: `TPUv5e`, `v5p`, `H100-SXM`.
-    pub fn near(name: &str) -> Option<&'static str> {
+    /// The shipped profiles that a misspelt name may mean: `TPUv5e`, `v5p`, `H100-SXM`, or both for `tpu_v5`.
+    pub fn near(name: &str) -> Vec<&'static str> {
         let plain = |text: &str| text.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_lowercase();
         let wanted = plain(name);
         if !(2..=64).contains(&wanted.len()) {
-            return None;
+            return Vec::new();
         }
         let alike = |known: &&str| {
             let known = plain(known);
             known.ends_with(&wanted) || wanted.starts_with(&known) || wanted.ends_with(&known)
         };
+        if let Some(longest) = Hardware::names().filter(alike).max_by_key(|known| known.len()) {
+            return vec![longest];
+        }
+        let longer: Vec<_> = Hardware::names().filter(|known| plain(known).starts_with(&wanted)).collect();
         let typo = |known: &&str| strsim::osa_distance(&plain(known), &wanted) <= 1;
-        let longest = Hardware::names().filter(alike).max_by_key(|known| known.len());
-        longest.or_else(|| Hardware::names().find(typo))
+        if longer.is_empty() { Hardware::names().filter(typo).collect() } else { longer }
     }
 
     /// Help for an unknown name.
@@ -89,9 +92,10 @@ impl Hardware {
         if let Some(device) = device {
             return format!("name a device, such as `{device}`; `shardc hardware` lists the profiles");
         }
-        match Hardware::near(name) {
-            Some(near) => did_you_mean(near),
-            None => {
+        match Hardware::near(name).as_slice() {
+            [near] => did_you_mean(near),
+            [first, .., last] => format!("did you mean `{first}` or `{last}`? `shardc hardware` lists the profiles"),
+            [] => {
                 let known: Vec<&str> = Hardware::names().collect();
                 format!("profiles are {}; or use `--hardware FILE.toml`", known.join(", "))
             }

@@ -528,3 +528,63 @@ fn latency_may_be_left_out() {
     let refused = shardc(&["time", "-", "--latency", "fast"], program);
     assert_eq!(refused.status.code(), Some(2));
 }
+
+/// An unknown name or option is reported with the one that was probably meant.
+#[test]
+fn the_nearest_name_is_offered() {
+    let file = "examples/megatron_mlp.shard";
+    for (arguments, tip) in [
+        (&["plan", file, "--hardware", "tpu_v5"][..], "did you mean `tpu_v5p` or `tpu_v5e`?"),
+        (&["plan", file, "--hardware", "h10"], "did you mean `h100`"),
+        (&["sweep", file, "--hardware", "tpu_v5f"], "did you mean `tpu_v5"),
+        (&["hardware", "a101"], "did you mean `a100`?"),
+        (&["man", "plna"], "did you mean `plan`?"),
+        (&["plna", file], "'plan'"),
+        (&["plan", file, "--set", "BB=4"], "did you mean `B`?"),
+        (&["plan", file, "--set", "YY=4"], "did you mean `Y`?"),
+        (&["sweep", file, "--set", "FF=4,8"], "did you mean `F`?"),
+        (&["show", file, "Wuot"], "did you mean `Wout`?"),
+        (&["plan", file, "--why", "Oout"], "did you mean `Out`?"),
+        (&["run", file, "--input", "Inn=a.npy"], "did you mean `In`?"),
+        (&["run", file, "--save", "Ouut=a.npy"], "did you mean `Out`?"),
+        (&["explain", "axis-resued"], "did you mean `axis-reused`?"),
+        (&["plan", file, "--json"], "tip: write `--format json`"),
+        (&["check", file, "--json"], "tip: write `--format json`"),
+        (&["sweep", file, "--csv"], "tip: write `--format csv`"),
+        (&["plan", file, "--book"], "tip: write `--costs book`"),
+        (&["export", file, "--mermaid"], "tip: write `--to mermaid`"),
+        (&["plan", file, "--never"], "tip: write `--color never`"),
+        (&["plan", file, "--alternative"], "a similar argument exists: '--alternatives'"),
+    ] {
+        let output = shardc(arguments, b"");
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", err(&output));
+        assert!(err(&output).contains(tip), "{arguments:?}: {}", err(&output));
+    }
+}
+
+/// The manual page of each command lists the exit statuses, in the words of `docs/commands.md`.
+#[test]
+fn manual_pages_have_exit_statuses() {
+    let page = std::fs::read_to_string("docs/commands.md").expect("the page");
+    let (_, table) = page.split_once("## Exit status").expect("a table");
+    let rows = table.lines().filter_map(|line| line.strip_prefix("| ")?.split_once(" | "));
+    let rows: Vec<(&str, String)> = rows
+        .filter(|(status, _)| status.parse::<u8>().is_ok())
+        .map(|(status, meaning)| (status, meaning.trim_end_matches(" |").replace('`', "")))
+        .collect();
+    assert_eq!(rows.len(), 4);
+    for command in [None, Some("plan"), Some("sweep"), Some("man")] {
+        let arguments: Vec<&str> = ["man"].into_iter().chain(command).collect();
+        let manual = out(&shardc(&arguments, b""));
+        let (_, statuses) = manual.split_once(".SH \"EXIT STATUS\"\n").expect("a section");
+        let listed: Vec<(&str, &str)> =
+            statuses.split(".TP\n").filter_map(|entry| entry.trim_end().split_once('\n')).collect();
+        let expected = rows.iter().filter(|(status, _)| match command {
+            Some("plan") => *status != "130",
+            Some("man") => ["0", "2"].contains(status),
+            _ => true,
+        });
+        let expected: Vec<(&str, &str)> = expected.map(|(status, meaning)| (*status, meaning.as_str())).collect();
+        assert_eq!(listed, expected, "{command:?}");
+    }
+}
