@@ -14,7 +14,7 @@ use crate::recipe::{self, Lowering, Tuner};
 use crate::schedule::Schedule;
 use crate::sim::clock;
 use crate::sim::proof::{self, Flaw, Proof};
-use crate::span::Span;
+use crate::span::{LineIndex, Span};
 use crate::syntax::{self, Ast, SetError, StatementKind};
 use crate::topology::{Hardware, Topology, TopologyError};
 use crate::units::Time;
@@ -103,7 +103,12 @@ pub struct Compiled {
 /// Checks a text; returns the program, if it is valid, and all diagnostics.
 pub fn check(source: &str) -> (Option<Program>, Diagnostics) {
     let (ast, diagnostics) = syntax::parse(source);
-    check_parsed(Some(source), &ast, diagnostics, None)
+    with_lines(check_parsed(Some(source), &ast, diagnostics, None), source)
+}
+
+/// The program with the lines of its source.
+fn with_lines((program, diagnostics): (Option<Program>, Diagnostics), source: &str) -> (Option<Program>, Diagnostics) {
+    (program.map(|program| Program { lines: LineIndex::new(source), ..program }), diagnostics)
 }
 
 /// Checks a text with overridden sizes, a spelling, and an overriding profile, which need not be the named one.
@@ -123,7 +128,7 @@ pub fn check_with(
     sizes.iter().try_for_each(|(name, size)| ast.set(name, *size))?;
     // Fixes are tried on the text, which would have other sizes, or is not read as it stands.
     let same = sizes.is_empty() && spelling == Spelling::Exact;
-    Ok(check_parsed(Some(source).filter(|_| same), &ast, diagnostics, given))
+    Ok(with_lines(check_parsed(Some(source).filter(|_| same), &ast, diagnostics, given), source))
 }
 
 fn check_parsed(

@@ -164,7 +164,7 @@ fn counted(moves: usize) -> String {
 }
 
 fn source(plan: &Plan, id: StepId) -> String {
-    plan.operands(id).first().map(|operand| plan.array(*operand)).unwrap_or_default()
+    plan.operands(id).first().map(|operand| plan.array_label(*operand)).unwrap_or_default()
 }
 
 fn matches_move(plan: &Plan, id: StepId, expected: &ExpectedMove) -> bool {

@@ -54,7 +54,7 @@ pub struct Spanned<T> {
 }
 
 /// Lines and columns of byte offsets; built once per source.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LineIndex {
     starts: Vec<u32>,
 }
@@ -66,9 +66,14 @@ impl LineIndex {
         LineIndex { starts: std::iter::once(0).chain(ends).collect() }
     }
 
+    /// Line of a byte offset, from 1.
+    pub fn line(&self, offset: u32) -> usize {
+        self.starts.partition_point(|start| *start <= offset).max(1)
+    }
+
     /// Line and column of a byte offset, from 1; the column counts characters.
     pub fn line_column(&self, source: &str, offset: u32) -> (usize, usize) {
-        let line = self.starts.partition_point(|start| *start <= offset);
+        let line = self.line(offset);
         let start = self.starts[line - 1] as usize;
         let before = source.as_bytes().get(start..offset as usize).unwrap_or_default();
         let column = before.iter().filter(|byte| (**byte & 0xC0) != 0x80).count();

@@ -193,10 +193,23 @@ pub fn show_seconds(seconds: f64) -> String {
     if seconds == 0.0 {
         return "0 s".to_owned();
     }
+    if seconds < 0.005e-9 {
+        return "<0.01 ns".to_owned();
+    }
     let (unit, name) = UNITS.into_iter().find(|(unit, _)| seconds >= *unit * 0.999_5).unwrap_or((1e-9, "ns"));
     let value = seconds / unit;
     let digits = if value >= 99.995 { 1 } else { 2 };
     format!("{value:.digits$} {name}")
+}
+
+/// Formats a count with its noun: `1 device`, `8 devices`.
+pub fn counted(count: u64, noun: &str) -> String {
+    if count == 1 { format!("{count} {noun}") } else { format!("{count} {noun}s") }
+}
+
+/// Formats bytes in a table, `-` for none.
+pub fn bytes_or_dash(bytes: Bytes) -> String {
+    if bytes == Bytes(0) { "-".to_owned() } else { bytes.to_string() }
 }
 
 /// Formats a float of 1 or more with three significant digits.

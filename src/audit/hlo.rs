@@ -33,7 +33,7 @@ struct Computation<'a> {
 /// Reads the text of a module.
 ///
 /// # Errors
-/// If it is no partitioned module, or a collective cannot be read.
+/// If it is not a partitioned module, or a collective cannot be read.
 pub fn read(text: &str) -> Result<Module, AuditError> {
     let head = text.lines().next().unwrap_or_default();
     if !head.trim_start().starts_with("HloModule") {

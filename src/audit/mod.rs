@@ -16,7 +16,7 @@ use crate::span::Span;
 /// Why a module is not audited.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, miette::Diagnostic)]
 pub enum AuditError {
-    /// The text is no HLO module.
+    /// The text is not an HLO module.
     #[error("this is not a partitioned HLO module")]
     #[diagnostic(
         code("audit-unreadable"),

@@ -37,11 +37,12 @@ pub fn planned(plan: &Plan, topology: &Topology, source: &str) -> Vec<Paid> {
     let steps = plan.ids().filter(|id| plan.communicates(*id));
     let paid = |id| {
         let (step, times) = (plan.step(id), plan.times(id));
-        let from = plan.operands(id).into_iter().map(|operand| plan.array(operand)).collect::<Vec<_>>().join(", ");
+        let from =
+            plan.operands(id).into_iter().map(|operand| plan.array_label(operand)).collect::<Vec<_>>().join(", ");
         let (line, _) = index.line_column(source, plan.span(id).start);
         Paid {
             name: plan.op_name(id),
-            what: format!("{from} -> {}", plan.array(id)),
+            what: format!("{from} -> {}", plan.array_label(id)),
             times,
             received: Bytes(step.usage.received().0.saturating_mul(times)),
             seconds: Some(topology.scale.seconds(step.cost.time * times)),

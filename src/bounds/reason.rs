@@ -1,7 +1,7 @@
 //! Explanations of lower bounds.
 
 use crate::mesh::{DeviceId, Mesh};
-use crate::units::Bytes;
+use crate::units::{Bytes, counted};
 use itertools::Itertools;
 use std::fmt;
 
@@ -75,7 +75,7 @@ impl Region {
             Some((part, whole)) => write!(f, "{part}/{whole} of V")?,
             None => write!(f, "{}", self.bytes)?,
         }
-        write!(f, " over {}", count(self.links, "link"))
+        write!(f, " over {}", counted(self.links, "link"))
     }
 }
 
@@ -93,17 +93,13 @@ impl fmt::Display for Reason {
             Reason::OutOf(region) => region.show(f, "sends", "send"),
             Reason::Between { sends, parts, single, links } => {
                 let what = if *single { "devices" } else { "parts of the mesh" };
-                let links = count(*links, "link");
+                let links = counted(*links, "link");
                 write!(f, "each element is sent {sends} times between {parts} {what} over {links}")
             }
             Reason::Along { links, each } => write!(f, "{links} carry {each} each on average"),
             Reason::Engines { each } => write!(f, "each device sends {each} through its engine on average"),
         }
     }
-}
-
-fn count(number: u64, word: &str) -> String {
-    if number == 1 { format!("{number} {word}") } else { format!("{number} {word}s") }
 }
 
 /// Describes a set of devices: by its coordinates if it is a box, else by its first four.

@@ -51,7 +51,8 @@ impl Plan {
             Format::Text => {
                 let rows = if self.moves { text::Rows::Moves } else { text::Rows::All };
                 let body = match why.is_empty() {
-                    true => format!("{}{}", text::plan_of(&findings, terminal::width(), rows), self.hint(&findings)),
+                    true if self.alternatives => text::plan_of(&findings, terminal::width(), rows),
+                    true => text::brief(&findings, terminal::width(), rows, hint(&findings)),
                     false => why.iter().map(|product| product.why(&findings.totals, findings.topology)).join("\n"),
                 };
                 let methods = text::methods(&findings);
@@ -68,14 +69,6 @@ impl Plan {
         checked.judged()
     }
 
-    /// A hint at `--alternatives`, if there are any and they are not listed.
-    fn hint(&self, findings: &Findings<'_>) -> &'static str {
-        match findings.products.is_empty() || self.alternatives || terminal::is_quiet() {
-            true => "",
-            false => "\n`--alternatives` lists the alternatives, `--why NAME` explains a choice\n",
-        }
-    }
-
     /// The products selected by `--why`, each with the plan of the requested strategy.
     fn why(&self, checked: &Checked, findings: &Findings<'_>) -> Result<Vec<Product>, Failure> {
         let Some(asked) = self.why.as_deref().map(str::trim) else { return Ok(Vec::new()) };
@@ -83,8 +76,8 @@ impl Plan {
         let mut products: Vec<Product> =
             findings.products.iter().filter(|product| product.is_of(name)).cloned().collect();
         if products.is_empty() {
-            let known = findings.products.iter().map(|product| &product.made).dedup().join("`, `");
-            return Err(Failure::Call(format!("no product `{name}`; products are `{known}`")));
+            let known = findings.products.iter().map(|product| product.made.as_str()).dedup();
+            return Err(input::unknown("product", name, known));
         }
         let Some(way) = way.map(str::trim) else { return Ok(products) };
         // Of several products in one expression, keep those that support this strategy.
@@ -110,4 +103,11 @@ impl Plan {
         };
         products.into_iter().map(asked).collect()
     }
+}
+
+/// A hint at the alternatives of the products; on one device there are none.
+fn hint(findings: &Findings<'_>) -> Option<&'static str> {
+    let is_alone = findings.topology.mesh.device_count() == 1;
+    let hint = "`--alternatives` lists the alternatives, `--why NAME` explains a choice";
+    (!findings.products.is_empty() && !is_alone && !terminal::is_quiet()).then_some(hint)
 }

@@ -38,6 +38,9 @@ const LONGEST_LINE: usize = 200;
 /// Length of the excerpt of a longer line, in bytes.
 const WINDOW: usize = 72;
 
+/// The end of a quotation with a word joiner, so that no line ends between the two characters.
+const JOINED: &str = "}\u{2060}`";
+
 /// Draws all diagnostics in order, separated by empty lines.
 ///
 /// - `source_name`: display name of the file.
@@ -65,6 +68,7 @@ pub fn render(diagnostics: &Diagnostics, source_name: &str, source: &str, option
     if more > 0 {
         text.push_str(&format!("\n... and {more} more\n"));
     }
+    let text = text.replace(JOINED, "}`");
     let lines = text.lines().map(str::trim_end);
     lines.fold(String::with_capacity(text.len()), |text, line| text + line + "\n")
 }
@@ -102,7 +106,7 @@ impl Page {
         let mut page = Page {
             diagnostic: Diagnostic {
                 message: visible(&diagnostic.message),
-                help: diagnostic.help.as_deref().map(|help| help.lines().map(visible).join("\n")),
+                help: diagnostic.help.as_deref().map(|help| help.lines().map(visible).join("\n").replace("}`", JOINED)),
                 ..diagnostic.clone()
             },
             labels: Vec::new(),

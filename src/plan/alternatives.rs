@@ -209,7 +209,7 @@ impl Ranking<'_, '_> {
         let name = |(id, from, collective): &(ValueId, Node, Rc<Collective>)| {
             let from = self.search.space(*id).layout(*from);
             let (move_name, brackets) = (collective_name(collective, &from, mesh, dims), from.brackets(mesh, dims));
-            format!("{move_name}({}{brackets})", program.name(*id))
+            format!("{move_name}({}{brackets})", program.label(*id))
         };
         path.iter().map(name).collect()
     }

@@ -51,8 +51,8 @@ fn parts(program: &Program) -> Option<Vec<Vec<u32>>> {
     let primes: Vec<Vec<u32>> = mesh.axes().iter().map(|axis| primes(axis.size)).collect();
     let count: usize =
         mesh.axes().iter().zip(&primes).filter(|(axis, _)| axis.size > 1).map(|(_, parts)| parts.len()).sum();
-    let is_cut = primes.iter().any(|parts| parts.len() > 1);
-    (is_cut && count <= Budget::MOST_PARTS).then_some(primes)
+    let is_split = primes.iter().any(|parts| parts.len() > 1);
+    (is_split && count <= Budget::MOST_PARTS).then_some(primes)
 }
 
 /// The prime factors of a size in ascending order; 1 for size 1.

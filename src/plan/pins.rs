@@ -47,6 +47,6 @@ impl Search<'_> {
             false => format!("possible strategies are {possible}; or remove `by`"),
         };
         let value = program.value(id);
-        PlanError::Pin { name: program.name(id), pin: program.pin_text(id, pin), help, span: value.span.into() }
+        PlanError::Pin { name: program.label(id), pin: program.pin_text(id, pin), help, span: value.span.into() }
     }
 }

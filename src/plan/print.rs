@@ -2,6 +2,7 @@
 
 use super::{Plan, StepId, StepOp};
 use crate::collective::Collective;
+use crate::function::Function;
 use crate::layout::{Dims, Layout};
 use crate::mesh::Mesh;
 use itertools::Itertools;
@@ -18,6 +19,37 @@ impl Plan {
         let step = self.step(id);
         let program = &self.program;
         format!("{}{}", program.name(step.value), step.layout.brackets(&program.mesh, &program.dims))
+    }
+
+    /// The array of a step as in messages and tables: [`Program::label`](crate::program::Program::label) with the layout.
+    pub fn array_label(&self, id: StepId) -> String {
+        let step = self.step(id);
+        let program = &self.program;
+        format!("{}{}", program.label(step.value), step.layout.brackets(&program.mesh, &program.dims))
+    }
+
+    /// The operation of a step as in tables: `AllGather_X`, `product`, `sum_{I,J}`, `relu`.
+    pub fn op_label(&self, id: StepId) -> String {
+        match &self.step(id).op {
+            StepOp::Input | StepOp::Carry | StepOp::Collective(_) => self.op_name(id),
+            StepOp::Product { .. } => "product".to_owned(),
+            StepOp::Map { function: Function::Softmax { dim }, .. } => {
+                let dims = &self.step(id).layout.dims;
+                format!("softmax_{}", self.program.dims.name(dims[usize::from(*dim)].id))
+            }
+            // Its number may be the lowest of a dtype.
+            StepOp::Map { function: Function::Masked(_), .. } => "where".to_owned(),
+            StepOp::Map { function, .. } => function.to_string(),
+            StepOp::Reduce { operator, .. } => {
+                let kept = &self.step(id).layout.dims;
+                let summed = self.step(self.operands(id)[0]).layout.dims.iter().filter(|dim| !kept.contains(dim));
+                let names: Vec<String> = summed.map(|dim| self.program.dims.name(dim.id)).collect();
+                match names.as_slice() {
+                    [name] => format!("{operator}_{name}"),
+                    names => format!("{operator}_{{{}}}", names.join(",")),
+                }
+            }
+        }
     }
 
     /// The methods of a collective, such as `meet_in_middle_ring`; `fused` for a step in the kernel of an earlier

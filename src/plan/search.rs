@@ -1101,7 +1101,7 @@ impl<'a> Search<'a> {
     pub(super) fn unreachable(&self, id: ValueId) -> PlanError {
         let value = self.program.value(id);
         if self.budget.is_exhausted() {
-            return PlanError::TooLarge { name: self.program.name(id), span: value.span.into() };
+            return PlanError::TooLarge { name: self.program.label(id), span: value.span.into() };
         }
         let layout = match &value.wanted {
             Wanted::Exact(_) | Wanted::Partly(_) => value.brackets(&self.program.mesh, &self.program.dims),

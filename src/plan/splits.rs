@@ -40,7 +40,7 @@ pub(super) fn plan(
             found.0 < over || found.0 == over && found.1 < most
         };
         match found.filter(is_better) {
-            Some(found) => best = Plan { split: split.iter().map(|id| program.name(*id)).collect(), ..found },
+            Some(found) => best = Plan { split: split.iter().map(|id| program.label(*id)).collect(), ..found },
             None => drop(split.remove(&id)),
         }
     }

@@ -32,8 +32,9 @@ pub(super) fn expected(step: &Step, operand: Option<&Layout>, is_inside: bool, m
             let received = collective.bytes_received(from, mesh).0;
             let traffic = PerDevice::all(Traffic { sent: received, received, messages: 0 });
             let kept = Working { is_view: true, ..Working::default() };
-            let is_cut = !collective.kind().sends();
-            StepUsage { traffic, working: if is_cut { PerDevice::all(kept) } else { made.working }, links: Vec::new() }
+            let is_local = !collective.kind().sends();
+            let working = if is_local { PerDevice::all(kept) } else { made.working };
+            StepUsage { traffic, working, links: Vec::new() }
         }
         (StepOp::Input | StepOp::Carry, _) => StepUsage::none(),
         _ => made,

@@ -55,7 +55,7 @@ use crate::link::DegradedLink;
 use crate::mesh::{Axes, Mesh};
 use crate::method::Method;
 use crate::operator::Operator;
-use crate::span::{Span, Spanned};
+use crate::span::{LineIndex, Span, Spanned};
 use crate::supply::Supply;
 use crate::syntax::{Ast, Name};
 use std::ops::Range;
@@ -113,6 +113,8 @@ pub struct Program {
     pub expectations: Vec<Expectation>,
     /// The `limit` lines.
     pub limits: Vec<Limit>,
+    /// The lines of the source; values without a name are called by their line.
+    pub lines: LineIndex,
 }
 
 /// An alias of a value.
@@ -186,6 +188,8 @@ impl Program {
     }
 
     /// The display name of a value: its own name, or that of its operand with the function before it: `relu(T)`.
+    ///
+    /// It does not depend on the lines of the source, so that snapshots do not.
     pub fn name(&self, id: ValueId) -> String {
         let value = self.value(id);
         let named = |id: &ValueId| self.value(*id).name.as_deref().unwrap_or("..");
@@ -201,6 +205,28 @@ impl Program {
             (None, Definition::Move { operand, .. } | Definition::Collective { operand, .. }) => self.name(*operand),
             (None, Definition::Rename { operand }) => self.name(*operand),
             (None, Definition::Input { .. }) => format!("%{}", id.0),
+        }
+    }
+
+    /// The name of a value in messages and tables: as [`Program::name`], but an operation on values without names is called
+    /// by the line of its statement, `line 12`.
+    pub fn label(&self, id: ValueId) -> String {
+        let value = self.value(id);
+        let is_named = |id: &ValueId| self.value(*id).name.is_some();
+        match &value.definition {
+            Definition::Move { operand, .. }
+            | Definition::Collective { operand, .. }
+            | Definition::Rename { operand }
+                if value.name.is_none() =>
+            {
+                self.label(*operand)
+            }
+            definition
+                if value.name.is_some() || !definition.is_input() && definition.operands().iter().all(is_named) =>
+            {
+                self.name(id)
+            }
+            _ => format!("line {}", self.lines.line(value.call.unwrap_or(value.span).start)),
         }
     }
 

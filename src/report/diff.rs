@@ -102,7 +102,9 @@ impl Difference {
         let mut table = Table::new();
         table.load_style(comfy_table::presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
         table.set_header(["", &self.sides[0].name, &self.sides[1].name, ""]);
-        for Row { what, values: [first, second], shown: [left, right] } in self.rows() {
+        // Figures that are zero in both plans say nothing.
+        let rows = self.rows().into_iter().filter(|row| row.values != [0.0; 2]);
+        for Row { what, values: [first, second], shown: [left, right] } in rows {
             let ratio = if first == second || first == 0.0 { String::new() } else { format!("{:.2}x", second / first) };
             table.add_row([label(what).to_owned(), left, right, ratio]);
         }

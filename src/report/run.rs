@@ -7,7 +7,7 @@ use crate::sim::proof::Proof;
 use crate::sim::usage::Usage;
 use crate::sim::values::Numerics;
 use crate::topology::Topology;
-use crate::units::{Bytes, Time};
+use crate::units::{Bytes, Time, counted};
 use itertools::Itertools;
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -39,10 +39,7 @@ pub(super) fn usage(usage: &Usage) -> String {
         return format!("per device: no communication, peak memory {peak}");
     }
     let (received, sent) = (Bytes(usage.received.most), Bytes(usage.sent.most));
-    let messages = match usage.messages.most {
-        1 => "1 message".to_owned(),
-        messages => format!("{messages} messages"),
-    };
+    let messages = counted(usage.messages.most, "message");
     format!("per device: receives up to {received} in {messages}, sends up to {sent}, peak memory {peak}")
 }
 
@@ -171,7 +168,9 @@ const MANY_DEVICES: usize = 64;
 /// Formats what was proven in one line, on large meshes in two.
 pub fn proof(proof: &Proof, mesh: &Mesh) -> String {
     let (devices, followed) = (proof.devices, proof.followed);
-    let mut text = format!("proven   {} operations on {devices} devices, correct for all inputs\n", proof.operations);
+    let operations = counted(proof.operations as u64, "operation");
+    let on = counted(devices as u64, "device");
+    let mut text = format!("proven   {operations} on {on}, correct for all inputs\n");
     if devices > MANY_DEVICES {
         let how = match proof.collapsed.is_empty() {
             true => format!("checked on all {devices} devices"),
@@ -221,7 +220,9 @@ fn grouped(count: u64) -> String {
 pub fn numerics(numerics: &Numerics) -> String {
     let Numerics { elements, not_compared, max_abs_error: error, tolerance, .. } = numerics;
     let (compared, elements) = (grouped(elements - not_compared), grouped(*elements));
-    let line = if numerics.equal {
+    let line = if numerics.equal && elements == "1" {
+        "equal    the element equals the dense result\n".to_owned()
+    } else if numerics.equal {
         format!("equal    all {elements} elements equal the dense result\n")
     } else if !numerics.within {
         format!(

@@ -16,7 +16,7 @@ use super::{Findings, text};
 use crate::compiler::Compiled;
 use crate::escape;
 use crate::sim::clock::Timing;
-use crate::units::show_seconds;
+use crate::units::{Time, show_seconds};
 use similar::{ChangeTag, TextDiff};
 use std::fmt::Write as _;
 
@@ -41,9 +41,13 @@ pub fn snapshot(name: &str, options: &str, compiled: &Compiled, timing: &Timing)
     if !options.is_empty() {
         writeln!(text, "options     {options}").expect("a string");
     }
-    writeln!(text, "time        {} ps", topology.scale.whole_picoseconds(timing.makespan)).expect("a string");
+    if timing.makespan > Time::ZERO {
+        writeln!(text, "time        {} ps", topology.scale.whole_picoseconds(timing.makespan)).expect("a string");
+    }
     for step in findings.steps.iter().filter(|step| plan.communicates(step.id)) {
-        let (name, layouts, bytes, how) = (&step.name, &step.layouts, step.bytes_received().0, &step.how);
+        // Not the labels, which have lines of the source.
+        let layouts = format!("{} -> {}", step.operands.join(", "), step.result);
+        let (name, bytes, how) = (&step.name, step.bytes_received().0, &step.how);
         writeln!(text, "collective  {name}: {layouts}, {bytes} bytes, {how}").expect("a string");
     }
     format!("{text}\n{schedule}")
@@ -123,9 +127,8 @@ impl Change {
             };
             writeln!(text, "  {sign} {line}").expect("a string");
         }
-        let show = |time: Option<u64>| {
-            time.map_or_else(|| "unknown".to_owned(), |time| show_seconds(time as f64 / PICOSECONDS))
-        };
+        let show =
+            |time: Option<u64>| time.map_or_else(|| "none".to_owned(), |time| show_seconds(time as f64 / PICOSECONDS));
         let (before, after) = (show(self.time.0), show(self.time.1));
         match self.time {
             (Some(old), Some(new)) if old == new => writeln!(text, "    time        {after}, unchanged"),

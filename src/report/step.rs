@@ -7,7 +7,7 @@ use crate::collective::Collective;
 use crate::plan::{Plan, StepId, StepOp};
 use crate::recipe::{self, Lowering, MethodTime, MethodTimes};
 use crate::topology::Topology;
-use crate::units::{Bytes, Time};
+use crate::units::{Bytes, Time, bytes_or_dash};
 use itertools::Itertools;
 use serde::Serialize;
 
@@ -32,8 +32,8 @@ pub struct Step {
     op: &'static str,
     axes: Vec<String>,
     dim: Option<String>,
-    operands: Vec<String>,
-    result: String,
+    pub(super) operands: Vec<String>,
+    pub(super) result: String,
     /// The case of a product, as in the book.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub case: Option<u8>,
@@ -85,17 +85,14 @@ impl Step {
         let (op, axes, dim) = operation(plan, id);
         let operands: Vec<String> = plan.operands(id).into_iter().map(|operand| plan.array(operand)).collect();
         let (result, how) = (plan.array(id), plan.how(id).to_owned());
-        let (name, sign) = match step.op {
-            StepOp::Product { .. } => ("product".to_owned(), " * "),
-            StepOp::Input | StepOp::Carry | StepOp::Collective(_) | StepOp::Reduce { .. } | StepOp::Map { .. } => {
-                (plan.op_name(id), ", ")
-            }
-        };
+        let (name, labels) =
+            (plan.op_label(id), plan.operands(id).into_iter().map(|operand| plan.array_label(operand)));
+        let sign = if matches!(step.op, StepOp::Product { .. }) { " * " } else { ", " };
         let is_before = |first| plan.ids().filter(|id| plan.is_done(*id)).take_while(|id| *id != first).count();
         Step {
             id,
             name: if plan.times(id) == 1 { name } else { format!("{name} x {}", plan.times(id)) },
-            layouts: format!("{} -> {result}", operands.join(sign)),
+            layouts: format!("{} -> {}", labels.collect_vec().join(sign), plan.array_label(id)),
             limit: step.cost.limit.name(),
             op,
             axes,
@@ -140,10 +137,7 @@ impl Step {
 
     /// Formats the bytes received; `-` if none.
     pub fn received(&self) -> String {
-        match self.bytes_received() {
-            Bytes(0) => "-".to_owned(),
-            bytes => bytes.to_string(),
-        }
+        bytes_or_dash(self.bytes_received())
     }
 }
 

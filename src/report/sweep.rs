@@ -2,7 +2,7 @@
 
 use super::text::lines;
 use crate::sweep::{Crossing, Figures, Outcome, Point};
-use crate::units::show_seconds;
+use crate::units::{bytes_or_dash, show_seconds};
 use comfy_table::{CellAlignment, ContentArrangement, Table};
 use itertools::Itertools;
 use serde::Serialize;
@@ -69,7 +69,7 @@ impl<'a> Rows<'a> {
                 Ok(figures) => {
                     row.push(figures.devices.to_string());
                     row.extend([figures.time, figures.exposed, figures.compute].map(show_seconds));
-                    row.extend([figures.received, figures.held].map(|bytes| bytes.to_string()));
+                    row.extend([figures.received, figures.held].map(bytes_or_dash));
                     row.push(format!("{:.1} %", 100.0 * figures.utilisation));
                     row.push(match (figures.broken, is_best) {
                         (0, true) => "best".to_owned(),

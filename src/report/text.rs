@@ -8,7 +8,7 @@ use crate::method::Method;
 use crate::plan::StepOp;
 use crate::sim::clock::Timing;
 use crate::topology::{AxisLinks, Topology};
-use crate::units::{Bytes, Time};
+use crate::units::{Bytes, Time, bytes_or_dash, counted};
 use comfy_table::{CellAlignment, ContentArrangement, Table};
 use itertools::Itertools;
 use std::cmp::Reverse;
@@ -25,15 +25,18 @@ pub fn machine(topology: &Topology, assumed: bool) -> String {
         let over = axis.over.iter().map(|network| format!(" over {network}")).join("");
         format!("{}{parts} is a {} of {}{over} ({rate}/s each way)", axis.name, links.wiring, axis.size)
     };
+    let (alone, axes): (Vec<_>, Vec<_>) =
+        topology.machine.axes().iter().zip(&topology.axes).partition(|(axis, _)| axis.size == 1);
+    let alone = alone.into_iter().map(|(axis, _)| format!("{} has size 1", axis.name));
+    let axes = axes.into_iter().map(axis).chain(alone.filter(|_| mesh.device_count() > 1)).join(", ");
+    let axes = if axes.is_empty() { axes } else { format!(": {axes}") };
     let degraded = topology.degraded().map(|(link, state)| format!("{} {state}", topology.show_link(link))).join(", ");
     let degraded = if degraded.is_empty() { degraded } else { format!("degraded links: {degraded}\n") };
-    let axes = topology.machine.axes().iter().zip(&topology.axes).map(axis).join(", ");
     let assumed = if assumed { " (assumed)" } else { "" };
-    format!("{} devices on {}{assumed}: {axes}\n{degraded}", mesh.device_count(), topology.hardware.name)
+    let devices = counted(mesh.device_count() as u64, "device");
+    format!("{devices} on {}{assumed}{axes}\n{degraded}", topology.hardware.name)
 }
 
-/// Formats the steps, the totals, and the alternatives of each product.
-///
 /// The rows of a table of steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rows {
@@ -43,6 +46,8 @@ pub enum Rows {
     Moves,
 }
 
+/// Formats the steps, the totals, and the alternatives of each product, with all details.
+///
 /// - `width`: see [`steps`].
 pub fn plan(findings: &Findings<'_>, width: Option<usize>) -> String {
     plan_of(findings, width, Rows::All)
@@ -50,15 +55,9 @@ pub fn plan(findings: &Findings<'_>, width: Option<usize>) -> String {
 
 /// Formats a plan as [`plan`] does, with some rows of its table.
 pub fn plan_of(findings: &Findings<'_>, width: Option<usize>, rows: Rows) -> String {
-    let plan = findings.plan;
-    let table = match rows {
-        Rows::All => steps(findings, width),
-        Rows::Moves => moves(findings, width),
-    };
-    let mut text = format!("{table}\n{}", findings.totals_text());
-    for id in &plan.filled {
-        let name = plan.program.name(plan.step(*id).value);
-        writeln!(text, "input `{name}`: chosen layout `{}`", plan.array(*id)).expect("a string");
+    let mut text = totalled(findings, width, rows);
+    for line in findings.advice() {
+        writeln!(text, "{line}").expect("a string");
     }
     for product in findings.products.iter().filter(|product| product.ways.len() > 1 || product.pin.is_some()) {
         text.push('\n');
@@ -67,12 +66,34 @@ pub fn plan_of(findings: &Findings<'_>, width: Option<usize>, rows: Rows) -> Str
     text
 }
 
+/// Formats the steps, the totals, and at most three lines of advice: chosen layouts, rewritings, pins.
+///
+/// - `hint`: a further line, printed if there are fewer than three.
+pub fn brief(findings: &Findings<'_>, width: Option<usize>, rows: Rows, hint: Option<&str>) -> String {
+    const MOST: usize = 3;
+    let advice = findings.brief_advice().into_iter().chain(hint.map(str::to_owned)).take(MOST);
+    let advice: String = advice.map(|line| format!("{line}\n")).collect();
+    let gap = if advice.is_empty() { "" } else { "\n" };
+    totalled(findings, width, rows) + gap + &advice
+}
+
+fn totalled(findings: &Findings<'_>, width: Option<usize>, rows: Rows) -> String {
+    let table = match rows {
+        Rows::All => steps(findings, width),
+        Rows::Moves => moves(findings, width),
+    };
+    format!("{table}\n{}", findings.totals_text())
+}
+
 /// Formats the table of steps.
 ///
 /// - `width`: the width of a terminal. With it, equal layers are folded, and layouts that do not fit beside the figures
 ///   stand below them.
 pub fn steps(findings: &Findings<'_>, width: Option<usize>) -> String {
     let rows = findings.steps.iter().map(row).collect_vec();
+    if rows.is_empty() {
+        return "no steps: nothing is computed or communicated\n".to_owned();
+    }
     let Some(width) = width else { return whole(&rows) };
     let named = |[name, layouts, rest @ ..]: &[String; 6]| (format!("{name} {layouts}"), rest.clone());
     let runs = fold::runs(&rows.iter().map(named).collect_vec());
@@ -89,6 +110,9 @@ pub fn steps(findings: &Findings<'_>, width: Option<usize>) -> String {
 fn moves(findings: &Findings<'_>, width: Option<usize>) -> String {
     let moves = findings.steps.iter().filter(|step| findings.plan.communicates(step.id));
     let rows = moves.map(row).collect_vec();
+    if rows.is_empty() {
+        return "no communication\n".to_owned();
+    }
     let text = whole(&rows);
     match width {
         Some(width) if text.lines().any(|line| line.chars().count() > width) => narrow(&rows, width),
@@ -186,7 +210,7 @@ fn repeated(findings: &Findings<'_>, run: &fold::Run) -> [String; 6] {
         1 => format!("the same {again} times more, to {last}"),
         _ => format!("the same {count} steps {again} times more, to {last}"),
     };
-    let received = if received == 0 { "-".to_owned() } else { Bytes(received).to_string() };
+    let received = bytes_or_dash(Bytes(received));
     ["...".to_owned(), what, received, findings.seconds(time).to_string(), String::new(), String::new()]
 }
 
@@ -216,7 +240,7 @@ pub fn pieces(findings: &Findings<'_>) -> String {
         let (dim, pieces, steps) = &pipelines[at];
         let name = |at: usize| {
             let step = &findings.steps[at];
-            format!("{} {}", step.name, plan.program.name(plan.step(step.id).value))
+            format!("{} {}", step.name, plan.program.label(plan.step(step.id).value))
         };
         let steps = steps.iter().copied().filter(counts).map(name).join(", ");
         let more = match count {
@@ -278,7 +302,14 @@ pub fn methods(findings: &Findings<'_>) -> String {
 pub fn timing(findings: &Findings<'_>, timing: &Timing) -> String {
     let time = Makespan::new(timing, findings.bound.time, findings.topology);
     let (makespan, ratio, bound) = (time.makespan_s, time.ratio, time.bound_s);
-    let mut text = format!("time     {makespan} simulated, {ratio:.2}x the lower bound {bound}\n");
+    if makespan.is_negligible() {
+        return "time     none: no step takes time\n".to_owned();
+    }
+    let against = match bound.is_negligible() {
+        true => String::new(),
+        false => format!(", {ratio:.2}x the lower bound {bound} of this plan"),
+    };
+    let mut text = format!("time     {makespan} simulated{against}\n");
     if let Some(limit) = limit(findings) {
         writeln!(text, "         {limit}").expect("a string");
     }
@@ -298,7 +329,7 @@ pub fn limit(findings: &Findings<'_>) -> Option<String> {
     }
     let slowest = findings.steps.iter().max_by_key(|step| (step.bound_s.time, Reverse(step.id)));
     let step = slowest.filter(|step| step.bound_s.time > Time::ZERO)?;
-    let name = findings.plan.program.name(findings.plan.step(step.id).value);
+    let name = findings.plan.program.label(findings.plan.step(step.id).value);
     let limit = step.bound_reason.clone().unwrap_or_else(|| format!("{}-bound", step.limit));
     Some(format!("longest step {} of `{name}`: {limit}", step.name))
 }

@@ -2,9 +2,11 @@
 
 use super::findings::Findings;
 use super::run;
+use super::why::Product;
 use crate::costs::Unit;
 use crate::plan::{Rewriting, StepId, StepOp, Stop};
 use crate::units::Time;
+use itertools::Itertools;
 use std::cmp::Reverse;
 use std::fmt::Write as _;
 
@@ -12,28 +14,63 @@ impl Findings<'_> {
     /// Formats the totals, then the claims about them.
     pub(super) fn totals_text(&self) -> String {
         let (totals, costs) = (&self.totals, self.plan.costs);
+        let usage = run::usage(&totals.usage);
+        if totals.time() == Time::ZERO {
+            return format!("{usage}\n");
+        }
         let time = self.seconds(totals.time());
-        let (communication, compute) = (self.seconds(totals.communication), self.seconds(totals.compute));
-        let mut text = format!(
-            "total {time}: communication {communication} + compute {compute}, steps in sequence ({costs} costs)\n"
-        );
+        let parts = match (totals.communication, totals.compute) {
+            (communication, Time::ZERO) if communication > Time::ZERO => ", all communication".to_owned(),
+            (Time::ZERO, _) => ", all compute".to_owned(),
+            (communication, compute) => {
+                format!(": communication {} + compute {}", self.seconds(communication), self.seconds(compute))
+            }
+        };
+        let mut text = format!("total {time}{parts}, steps in sequence ({costs} costs)\n");
         if let Some(whole) = self.plan.overlap.whole {
             let time = self.seconds(whole.time);
             writeln!(text, "with overlap {time} simulated (see `shardc time`)").expect("a string");
         }
         text.push_str(&self.by_the_clock());
-        for name in &self.plan.split {
-            writeln!(text, "softmax `{name}` is split into max, exp and sum").expect("a string");
-        }
-        for Rewriting { summary, time, received } in &self.plan.rewritten {
-            let [before, after] = match costs {
+        writeln!(text, "{usage}\n{}", self.optimality()).expect("a string");
+        text + &self.lower_bound()
+    }
+
+    /// Formats the rewritings of the program and the chosen layouts of inputs, one line each.
+    pub(super) fn advice(&self) -> Vec<String> {
+        let layout = |id: &StepId| {
+            let name = self.plan.program.name(self.plan.step(*id).value);
+            format!("input `{name}`: chosen layout `{}`", self.plan.array(*id))
+        };
+        self.rewritings().into_iter().chain(self.plan.filled.iter().map(layout)).collect()
+    }
+
+    /// Formats the chosen layouts, the rewritings and the pins, at most one line each.
+    pub(super) fn brief_advice(&self) -> Vec<String> {
+        const MOST_LAYOUTS: usize = 4;
+        let filled = &self.plan.filled;
+        let shown = filled.iter().take(MOST_LAYOUTS).map(|id| format!("`{}`", self.plan.array(*id))).join(", ");
+        let layouts = (!filled.is_empty())
+            .then(|| format!("chosen input layouts: {shown}{}", and_more(filled.len().saturating_sub(MOST_LAYOUTS))));
+        let first = |lines: Vec<String>| {
+            let more = and_more(lines.len().saturating_sub(1));
+            lines.into_iter().next().map(|line| line + &more)
+        };
+        let pins = self.products.iter().filter_map(Product::pinned);
+        layouts.into_iter().chain(first(self.rewritings())).chain(first(pins.collect())).collect()
+    }
+
+    /// Formats the rewritings, each with the figure that it improves.
+    fn rewritings(&self) -> Vec<String> {
+        let split = self.plan.split.iter().map(|name| format!("softmax `{name}` is split into max, exp and sum"));
+        let rewritten = self.plan.rewritten.iter().map(|Rewriting { summary, time, received }| {
+            let [before, after] = match self.plan.costs {
                 "bytes" => received.map(|bytes| format!("{bytes} received")),
                 _ => time.map(|time| self.seconds(time).to_string()),
             };
-            writeln!(text, "{summary}: {after} instead of {before}").expect("a string");
-        }
-        writeln!(text, "{}\n{}", run::usage(&totals.usage), self.optimality()).expect("a string");
-        text + &self.lower_bound()
+            format!("{summary}: {after} instead of {before}")
+        });
+        split.chain(rewritten).collect()
     }
 
     /// Formats whether a cheaper plan exists.
@@ -44,7 +81,7 @@ impl Findings<'_> {
             return match plan.costs {
                 "bytes" => format!("optimal: no plan receives fewer bytes ({axes})"),
                 "book" => format!("optimal in sequence: no plan is faster by the book's formulas ({axes})"),
-                _ => format!("optimal in sequence: no cheaper plan exists under this cost model ({axes})"),
+                _ => format!("optimal in sequence: no plan has a smaller total under this cost model ({axes})"),
             };
         }
         if let Some((sum, whole)) = plan.instead {
@@ -87,9 +124,10 @@ impl Findings<'_> {
             Unit::Links(_) => unit,
         };
         let ratio = self.plan.time().ratio(floor.time);
+        let overlap = "lower bound over all plans with perfect overlap";
         // Plans with split axes may beat a bound over whole axes.
         let axes = if self.plan.in_parts { "" } else { ", whole axes" };
-        format!("lower bound with any overlap {time} ({busy}{axes}), this plan {ratio:.2}x\n")
+        format!("{overlap} {time} ({busy}{axes}), this plan {ratio:.2}x\n")
     }
 
     /// Formats the difference between simulated and planned communication times, and the step that differs most.
@@ -114,6 +152,11 @@ impl Findings<'_> {
             step.how,
         )
     }
+}
+
+/// Formats ` and 2 more`; empty for none.
+fn and_more(count: usize) -> String {
+    if count == 0 { String::new() } else { format!(" and {count} more") }
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use super::sweep::SizeDocument;
 use super::text::lines;
 use crate::sweep::Figures;
 use crate::tune::{Fate, Tried};
-use crate::units::show_seconds;
+use crate::units::{bytes_or_dash, counted, show_seconds};
 use comfy_table::{CellAlignment, ContentArrangement, Table};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -90,7 +90,7 @@ impl<'a> Tuned<'a> {
             }
             row.push(tried.devices.to_string());
             row.extend([figures.time, figures.exposed].map(show_seconds));
-            row.extend([figures.received, figures.held].map(|bytes| bytes.to_string()));
+            row.extend([figures.received, figures.held].map(bytes_or_dash));
             row.push(format!("{:.1} %", 100.0 * figures.utilisation));
             row.push(match (last.replace(tried.devices) != Some(tried.devices), tried.is_on_frontier) {
                 (true, _) => "fastest".to_owned(),
@@ -148,13 +148,15 @@ impl Summary<'_> {
         parts.extend((impossible > 0).then(|| format!("{impossible} impossible")));
         let claim = match self.fastest {
             None => "no plan".to_owned(),
+            Some(fastest) if fastest.time <= 0.0 => "no step takes time".to_owned(),
             Some(_) if self.bound <= 0.0 => "lower bound unknown".to_owned(),
             Some(fastest) => {
                 let bound = show_seconds(self.bound);
                 format!("lower bound of all meshes {bound}, the fastest plan {:.2}x", fastest.time / self.bound)
             }
         };
-        format!("{} devices: {total} meshes, {}; {claim}\n", self.devices, parts.join(", "))
+        let (devices, meshes) = (counted(self.devices, "device"), if total == 1 { "mesh" } else { "meshes" });
+        format!("{devices}: {total} {meshes}, {}; {claim}\n", parts.join(", "))
     }
 }
 

@@ -187,6 +187,11 @@ impl Product {
         format!("case {}: {}", self.case, CASES[usize::from(self.case - 1)])
     }
 
+    /// Formats its pin: `` `C` is pinned by gather(A): 1.36x the best alternative, .. ``.
+    pub(super) fn pinned(&self) -> Option<String> {
+        self.pin.as_ref().map(|pin| format!("`{}` is {}", self.result, pin.words()))
+    }
+
     /// Formats its case, its alternatives and its pin.
     pub(super) fn alternatives(&self) -> String {
         let mut text = format!("{} is {}\n", self.result, self.case());

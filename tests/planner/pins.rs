@@ -102,7 +102,7 @@ fn every_pin_is_obeyed_at_the_least_cost_or_refused() {
         let costs = costs.as_ref();
         let free = planned(&source(layouts, size, ""), costs).expect("a plan");
         let ways = &free.choices[0].alternatives;
-        assert!(ways.len() < 8, "all ways are told");
+        assert!(ways.len() < 8, "all ways are listed");
         for pin in PINS {
             let source = source(layouts, size, &format!("by {pin}"));
             let least = ways.iter().filter(|way| obeys(&told(&way.moves), pin)).map(|way| way.time).min();
@@ -114,7 +114,7 @@ fn every_pin_is_obeyed_at_the_least_cost_or_refused() {
                     assert!(time(&plan) == least || time(&plan) < least && moves_twice(&plan), "{source}{plan}");
                     equal += usize::from(time(&plan) == least);
                     let least = time(&plan);
-                    let pinned = plan.choices[0].pinned.as_ref().expect("it is told");
+                    let pinned = plan.choices[0].pinned.as_ref().expect("a pinned choice");
                     assert_eq!((pinned.text.as_str(), pinned.best.time), (&*format!("by {pin}"), time(&free)));
                     assert_eq!(plan.is_optimal(), least == time(&free), "{source}{plan}");
                     assert!(plan.lower_bound <= least);

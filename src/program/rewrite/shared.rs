@@ -76,7 +76,7 @@ impl Program {
             (None, Definition::Product { operands: [left, right], .. }) => {
                 format!("{} * {}", self.factor(*left), self.factor(*right))
             }
-            _ => self.name(id),
+            _ => self.label(id),
         }
     }
 

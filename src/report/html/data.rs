@@ -267,7 +267,7 @@ impl Document {
             mesh: mesh(topology, timing),
             arrays: arrays.collect(),
             steps: steps(&findings, source.text),
-            totals: findings.totals_text().lines().map(str::to_owned).collect(),
+            totals: findings.totals_text().lines().map(str::to_owned).chain(findings.advice()).collect(),
             graph: Graph::of_plan(plan).into(),
             operations: operations(compiled, &names),
             timeline: timeline(compiled, (timing, record), names.clone()),

@@ -3,7 +3,7 @@
 
 use crate::report::{Findings, text};
 use crate::sim::clock::Timing;
-use crate::units::{Bytes, Time};
+use crate::units::{Bytes, Time, counted};
 use serde::Serialize;
 
 /// The figures of a plan, and the resource that limits its time.
@@ -36,21 +36,29 @@ pub(super) fn figures(findings: &Findings<'_>, timing: &Timing) -> Figures {
         Figure {
             name: "Time",
             value: seconds(makespan),
-            note: format!("{:.2}x the lower bound of {bound}", makespan.ratio(bound.time)),
+            note: match bound.is_negligible() {
+                true => "no step takes time".to_owned(),
+                false => format!("{:.2}x the lower bound {bound} of this plan", makespan.ratio(bound.time)),
+            },
         },
         Figure {
             name: "Exposed communication",
             value: seconds(exposed),
-            note: format!("{:.0} % of the time; compute takes {}", 100.0 * part(exposed), seconds(totals.compute)),
+            note: match (exposed, totals.compute) {
+                (Time::ZERO, Time::ZERO) => "no communication".to_owned(),
+                (Time::ZERO, compute) => format!("compute takes {}", seconds(compute)),
+                (_, compute) => {
+                    format!("{:.0} % of the time; compute takes {}", 100.0 * part(exposed), seconds(compute))
+                }
+            },
         },
         Figure {
             name: "Received per device",
             value: Bytes(usage.received.most).to_string(),
-            note: format!(
-                "in {messages} message{}; sent {}",
-                if messages == 1 { "" } else { "s" },
-                Bytes(usage.sent.most)
-            ),
+            note: match messages {
+                0 => "no messages".to_owned(),
+                _ => format!("in {}; sent {}", counted(messages, "message"), Bytes(usage.sent.most)),
+            },
         },
         Figure {
             name: "Peak memory per device",

@@ -197,7 +197,7 @@ pub(super) fn all(
             name: names[step.id.index()].clone(),
             method: step.how.clone(),
             layouts: step.layouts.clone(),
-            array: plan.program.name(plan.step(step.id).value),
+            array: plan.program.label(plan.step(step.id).value),
             dims: plan.step(step.id).layout.dims.iter().map(|dim| plan.program.dims.name(dim.id)).collect(),
             cuts: cells.cuts,
             rows,

@@ -25,7 +25,7 @@ pub struct World {
 type OfMove = dyn Fn(&[u64], &Move, &Layout, &Layout) -> Price;
 
 /// An array, and the minimum cost of each of its layouts.
-pub struct Made {
+pub struct Tree {
     /// The array's indices.
     dims: Vec<usize>,
     graph: Rc<Graph>,
@@ -64,15 +64,15 @@ impl World {
     }
 
     /// An array that is available in one layout.
-    pub fn input(&self, dims: &[usize], layout: &Layout) -> Made {
+    pub fn input(&self, dims: &[usize], layout: &Layout) -> Tree {
         let graph = self.graph(dims);
         let prices = graph.distances(layout).to_vec();
-        Made { dims: dims.to_vec(), graph, prices }
+        Tree { dims: dims.to_vec(), graph, prices }
     }
 
     /// The product of two arrays with these remaining indices. An axis splits an index (in any order with the others
     /// on it), stays in the open sum of one operand, or is idle.
-    pub fn product(&self, left: &Made, right: &Made, dims: &[usize]) -> Made {
+    pub fn product(&self, left: &Tree, right: &Tree, dims: &[usize]) -> Tree {
         let graph = self.graph(dims);
         let mut fresh: Vec<Option<Price>> = vec![None; graph.layouts.len()];
         let mut space: Vec<usize> = left.dims.iter().chain(&right.dims).copied().collect();
@@ -111,11 +111,11 @@ impl World {
             from.filter_map(|(from, price)| Some((*price)? + graph.distance(from, to)?)).min()
         };
         let prices = graph.layouts.iter().map(reached).collect();
-        Made { dims: dims.to_vec(), graph, prices }
+        Tree { dims: dims.to_vec(), graph, prices }
     }
 }
 
-impl Made {
+impl Tree {
     /// The minimum cost of a layout; `None` if it is unreachable.
     pub fn price(&self, layout: &Layout) -> Option<Price> {
         self.prices[self.graph.place(layout)?]
