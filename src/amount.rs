@@ -25,7 +25,7 @@ pub(crate) const BYTES: [Unit; 9] = [
 /// Parses an amount to base units. `None` if the unit is unknown, or the amount is not a whole number of base units.
 pub(crate) fn read(text: &str, units: &[Unit]) -> Option<u128> {
     let text = text.trim();
-    // The longest unit that fits: `GB` before `B`. An exponent is no unit, for no unit is a lone `e`.
+    // The longest unit that fits: `GB` before `B`. An exponent is not a unit: no unit is a lone `e`.
     let fitting = units.iter().filter_map(|(unit, factor)| Some((text.strip_suffix(unit)?, factor)));
     let (number, factor) = fitting.min_by_key(|(number, _)| number.len())?;
     scaled(number.trim_end(), *factor)

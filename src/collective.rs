@@ -283,7 +283,7 @@ impl Collective {
                 let most = (0..cells.devices()).map(|device| cells.missing(device)).max().unwrap_or(0);
                 u128::from(local) * u128::from(most) / u128::from(cells.in_block())
             }
-            // A group of one has nobody to send to.
+            // A group of one device sends nothing.
             Collective::Broadcast { .. } => u128::from(local) * u128::from(n > 1),
             Collective::Slice { .. } | Collective::Open { .. } => 0,
         };

@@ -45,7 +45,7 @@ pub fn map(function: Function, operator: Operator, from: &[DType], to: DType) ->
     let exact = from.iter().all(|from| is_exact(*from, to));
     let passage = |operands, result| Some(Passage { operands, result });
     match (operator, function) {
-        // What the first device does is right, and nobody asks the others.
+        // Only the first device keeps a value.
         (Operator::Root, _) => passage(any(from.len()), operator),
         (_, Function::Identity) => passage(ONE, operator),
         (_, Function::Fill { with, .. }) => {

@@ -1,4 +1,4 @@
-//! Any bytes, read as files of other tools; `tests/exports/export.rs` does the same with damaged files.
+//! Any bytes, read as foreign files; `tests/exports/export.rs` does the same with damaged files.
 
 #![no_main]
 

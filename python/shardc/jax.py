@@ -70,8 +70,8 @@ def program(
     """
     lowered = (function if hasattr(function, "lower") else jax.jit(function)).lower(*arguments)
     options = _options({"on": hardware, "mesh": mesh, "open": open})
-    told = _run(["import", "-", *options, "--format", "json"], lowered.as_text(debug_info=True))
-    document = json.loads(told)
+    output = _run(["import", "-", *options, "--format", "json"], lowered.as_text(debug_info=True))
+    document = json.loads(output)
     inputs = [Argument(**argument) for argument in document["arguments"]]
     leaves = len(jax.tree.leaves(arguments))
     kept = sorted(lowered._lowering.compile_args["kept_var_idx"]) if len(inputs) < leaves else range(leaves)

@@ -133,7 +133,7 @@ mod tests {
         for dtype in DType::ALL {
             for extents in [&[][..], &[6], &[2, 3], &[1, 2, 3]] {
                 let count = usize::try_from(extents.iter().product::<u64>()).expect("small");
-                let array = Tensor::from_integers(dtype, extents, &[1, 0, -1, 5, -7, 9][..count]).expect("so many");
+                let array = Tensor::from_integers(dtype, extents, &[1, 0, -1, 5, -7, 9][..count]).expect("it fits");
                 let file = write_npy(&array);
                 assert_eq!((file.len() as u64 - array.elements() * dtype.size()) % 64, 0);
                 let back = read_npy(&mut Cursor::new(&file), Wanted { dtype, extents }).expect("an array");

@@ -48,7 +48,7 @@ impl Check {
                     input::tell(&diagnostics, &source);
                     let verdict = [applied(fixes), input::summary(&diagnostics).trim_end().to_owned()];
                     let verdict = verdict.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ");
-                    let verdict = if verdict.is_empty() { "fine".to_owned() } else { verdict };
+                    let verdict = if verdict.is_empty() { "no errors or warnings".to_owned() } else { verdict };
                     let verdict = verdict + &program.as_ref().map(untested).unwrap_or_default();
                     if program.is_none() || !terminal::is_quiet() {
                         input::print(&format!("{}: {verdict}\n", escape::line(&source.name)))?;

@@ -2,7 +2,7 @@
 //!
 //! A regular file is replaced whole or not at all. What is written goes to a temporary file of a random name in the same
 //! folder, is synced, takes over the permissions of the file that it replaces, and is then renamed over it. Links are
-//! followed first, so that a link stays a link. What is no regular file, such as a device or a pipe, is opened and
+//! followed first, so that a link stays a link. A device or a pipe is opened and
 //! written to.
 //!
 //! Temporary files are removed when writing fails, and when the command is interrupted or terminated.

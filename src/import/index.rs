@@ -391,7 +391,7 @@ impl<'m, 'a> Translator<'m, 'a> {
             return Err(self.refused(operation, "it has no update"));
         };
         if update.shape.len() != value.shape.len() {
-            return Err(self.refused(operation, "its update has another number of dims"));
+            return Err(self.refused(operation, "its update has a different number of dims"));
         }
         let mut update = update;
         let mut masks: Vec<Value> = Vec::new();

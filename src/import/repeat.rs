@@ -27,7 +27,7 @@ impl<'m, 'a> Translator<'m, 'a> {
         let counted = self.counted(operation, condition, body, &starts)?;
         let returned = body.operations.last().map(|last| &last.operands[..]).unwrap_or_default();
         if returned.len() != starts.len() || body.arguments.len() != starts.len() {
-            return Err(self.refused(operation, "its body returns another number of values than it takes"));
+            return Err(self.refused(operation, "its body takes and returns different numbers of values"));
         }
         if counted.iterations == 0 {
             return Ok(starts);

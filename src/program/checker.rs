@@ -87,7 +87,7 @@ pub(super) struct Checker {
     /// See [`Ast::nameless`].
     pub(super) nameless: bool,
     /// Layout mismatches already reported, by value and layout.
-    pub(super) told_layouts: BTreeSet<(ValueId, String)>,
+    pub(super) reported_layouts: BTreeSet<(ValueId, String)>,
     /// See `dtypes.rs`.
     pub(super) reported_dtypes: ReportedDTypes,
 }
@@ -138,7 +138,7 @@ impl Checker {
             parts_lost,
             rebound: ast.rebound.clone(),
             nameless: ast.nameless,
-            told_layouts: BTreeSet::new(),
+            reported_layouts: BTreeSet::new(),
             reported_dtypes: ReportedDTypes::default(),
             values: Vec::new(),
             sums: Vec::new(),

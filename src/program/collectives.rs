@@ -159,7 +159,7 @@ impl Checker {
                 let to = self.target_dim(call, dim, axes)?;
                 let first = axes.iter().next();
                 let Some(from) = first.and_then(|axis| call.from.dim_of(axis)) else {
-                    // No dim has the axis: told as a misfit, from whichever dim.
+                    // No dim has the axis: a mismatch of layouts, reported for the first dim.
                     let from = usize::from(to == 0);
                     return Err(self.does_not_fit(call, &Collective::AllToAll { axes, from, to }));
                 };

@@ -50,7 +50,7 @@ impl Checker {
                 | Definition::Input { .. } => {
                     return id;
                 }
-                // Of several the first that is no mask.
+                // The first operand that is not a mask.
                 Definition::Map { function, operands } => {
                     let masks = usize::from(matches!(function, Function::Where | Function::Masked(_)));
                     match operands.get(masks) {

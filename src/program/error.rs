@@ -553,7 +553,7 @@ pub(super) enum CheckError {
     },
 
     #[error("cannot apply {operation} to {left} and {right}")]
-    #[diagnostic(code("dtype-mismatch"), help("cast {}: `f32(..)`", culprits(*left, *right)))]
+    #[diagnostic(code("dtype-mismatch"), help("{}", cast_help(*left, *right)))]
     DTypeMismatch {
         operation: &'static str,
         left: DType,
@@ -960,9 +960,13 @@ impl From<CheckError> for Failure {
 /// The result of checking a part of a program.
 pub(super) type Checked<T> = Result<T, Failure>;
 
-/// The operands to cast: booleans have no arithmetic.
-fn culprits(left: DType, right: DType) -> &'static str {
-    if left == DType::Bool && right == DType::Bool { "both" } else { "one of them" }
+/// Help for operands of different dtypes.
+fn cast_help(left: DType, right: DType) -> String {
+    match (left, right) {
+        (DType::Bool, DType::Bool) => "cast both: `f32(..)`".to_owned(),
+        (DType::Bool, number) | (number, DType::Bool) => format!("cast the bools: `{number}(..)`"),
+        _ => "cast one of them: `f32(..)`".to_owned(),
+    }
 }
 
 /// The dtypes that an operator supports.

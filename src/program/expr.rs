@@ -5,10 +5,9 @@
 use super::checker::Checker;
 use super::error::{CheckError, Checked, Failure};
 use super::layouts::RequestedDim;
-use super::names::nearest;
 use super::pick::Pick;
 use super::{Definition, ValueId};
-use crate::diag::did_you_mean;
+use crate::diag::{did_you_mean, nearest};
 use crate::dtype::DType;
 use crate::function::{Binary, ByNumber, Function, Scalar, Unary};
 use crate::layout::Dim;
@@ -416,7 +415,7 @@ impl Checker {
                 let whole = if name == "and" { "all" } else { "any" };
                 Err(misfit(&format!("it takes two arrays; to reduce a dim write `{whole}_J(A)`")).into())
             }
-            // `all_reduce(x)` is a word of another system, unless a dim is called so.
+            // `all_reduce(x)` is a call of another system, unless a dim has this name.
             ("all", None, [dim, ..])
                 if !self.named_dims.contains_key(&dim.node) && is_elsewhere(function, subscript) =>
             {
@@ -606,6 +605,9 @@ fn elsewhere(name: &str) -> Option<&'static str> {
     Some(match name {
         "Scatter" | "Slice" | "Shard" => "a slice needs no collective: write the layout of the result, `C[I_X, J] = A`",
         "Reduce" => "collectives that reduce are `AllReduce_X` and `ReduceScatter_{X,I}`",
+        "Permute" | "Shift" | "Send" | "Recv" | "SendRecv" => {
+            "`shift_I(A, 1)` moves each element one place along a dim; a move is written as a layout, `C[J, I_X] = A`"
+        }
         "Gather" => "the collective that gathers is `AllGather_X`",
         _ => return None,
     })

@@ -253,7 +253,7 @@ impl Checker {
         let calls = declared.calls;
         let has_errors = self.diagnostics.count(Severity::Error) > outside.errors;
         match call {
-            // What was told of one call is not told of the next.
+            // An error that is reported for one call is not reported for the next.
             Some(_) if declared.reported || calls > 1 && !has_errors => self.diagnostics.truncate(outside.found),
             Some(at) if has_errors => {
                 declared.reported = true;

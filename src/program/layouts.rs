@@ -301,7 +301,7 @@ impl Checker {
                 Wanted::Exact(_) | Wanted::Partly(_) | Wanted::Free,
             ) => {
                 let said = format!("{name}{}", written.text);
-                if !self.told_layouts.insert((id, said.clone())) {
+                if !self.reported_layouts.insert((id, said.clone())) {
                     // The same contradiction again: one place is wrong, and it was shown.
                     return Err(Failure::Reported);
                 }

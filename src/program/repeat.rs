@@ -269,7 +269,7 @@ impl Checker {
         let locals: Vec<String> = self.scope.keys().filter(|name| !outside.contains(*name)).cloned().collect();
         for name in locals {
             let place = self.scope[&name];
-            // A name that was told of stays known, so that it is told of once.
+            // A reported name stays known, so it is reported once.
             if self.bindings[place].value.is_some() {
                 (self.bindings[place].shadowed, self.bindings[place].local) = (true, true);
                 self.scope.remove(&name);
@@ -357,7 +357,7 @@ mod tests {
     fn the_help_makes_it_right() {
         let text = |line: &str| format!("{GROUND}repeat 2 {{\nx[B, D_X] = relu(x)\n{line}\n}}\noutput x");
         let (_, diagnostics) = check_text(&text(""));
-        let help = diagnostics.iter().find_map(|found| found.help.clone()).expect("it says what to write");
+        let help = diagnostics.iter().find_map(|found| found.help.clone()).expect("a help");
         let line = help.split('`').nth(1).expect("a line to write");
         assert!(check_text(&text(line)).0.is_some(), "{line}");
     }

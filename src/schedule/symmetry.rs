@@ -130,7 +130,7 @@ impl Sources {
         let n = mesh.size(axis);
         match self {
             Sources::Shift { axes, by, wrap } => {
-                // A shift so far that it cannot be counted for some ranks is no shift for them.
+                // A shift so far that it cannot be counted for some ranks does not apply to them.
                 let counted = by.unsigned_abs() <= u64::from(u32::MAX);
                 !axes.contains(axis) || n == 1 || *by == 0 || *wrap && axes.len() == 1 && counted
             }

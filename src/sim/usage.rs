@@ -46,7 +46,7 @@ impl AddAssign for Traffic {
     }
 }
 
-/// What one step of a plan does to the memory of a device, beside its operands.
+/// What one step of a plan does to the memory of a device, in addition to its operands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Working {
     /// The most bytes that it holds of its own, its result among them, as long as it reads its operand.
@@ -190,7 +190,7 @@ impl StepUsage {
         StepUsage::local(PerDevice::all(0))
     }
 
-    /// Of a step in which nothing is sent, and each device makes so many bytes.
+    /// Usage of a step that sends nothing and allocates this number of bytes on each device.
     pub fn local(bytes: PerDevice<u64>) -> StepUsage {
         let working = bytes.map(|bytes| Working { reading: *bytes, after: 0, result: *bytes, is_view: false });
         StepUsage { traffic: PerDevice::all(Traffic::default()), working, links: Vec::new() }
@@ -286,7 +286,7 @@ impl<'a> Count<'a> {
         self.present.iter().all(everywhere) && self.schedule.ids().all(sends)
     }
 
-    /// The axes along which devices are told apart.
+    /// The axes along which devices differ.
     fn apart(&self) -> Axes {
         let axes = self.schedule.mesh.axis_ids().filter(|axis| !self.orbits.axes().contains(*axis));
         axes.collect()
@@ -405,7 +405,7 @@ impl Memory<'_> {
         inputs.map(|id| self.bytes[id.index()]).fold(0, u64::saturating_add)
     }
 
-    /// What is held while each operation is done, beside inputs that stay to the end.
+    /// What is held while each operation is done, in addition to inputs that stay to the end.
     fn held(&self) -> Vec<u64> {
         let mut dying = vec![0u64; self.blocks.len()];
         let mut live = self.inputs(true);

@@ -434,7 +434,7 @@ pub(super) fn only(pair: Pair<'_, Rule>) -> Pair<'_, Rule> {
     pair.into_inner().next().expect("the grammar gives it a part")
 }
 
-/// The left side of `=` or `:` is no array name; `declared` is the declaration that was likely meant.
+/// The left side of `=` or `:` is not an array name; `declared` is the declaration that was likely meant.
 fn not_a_result(sign: char, declared: Option<String>, at: Span) -> SyntaxError {
     let help = match declared {
         Some(line) => format!("write `{line}`"),

@@ -75,22 +75,22 @@ fn change(text: &str, line: &str) -> (Range<usize>, String) {
     let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let alike = text.chars().zip(line.chars()).take_while(|(old, new)| old == new);
     let mut begin: usize = alike.map(|(c, _)| c.len_utf8()).sum();
-    let is_cut = |begin: usize| {
+    let is_boundary = |begin: usize| {
         [text, line].iter().any(|side| side[..begin].ends_with(is_part) && side[begin..].starts_with(is_part))
     };
-    while begin > 0 && is_cut(begin) {
+    while begin > 0 && is_boundary(begin) {
         begin = text[..begin].trim_end_matches(is_part).len();
     }
     let (old, new) = (&text[begin..], &line[begin..]);
     let alike = old.chars().rev().zip(new.chars().rev()).take_while(|(old, new)| old == new);
     let mut behind: usize = alike.map(|(c, _)| c.len_utf8()).sum();
-    let is_cut = |behind: usize| {
+    let is_boundary = |behind: usize| {
         [old, new].iter().any(|side| {
             let (before, tail) = side.split_at(side.len() - behind);
             before.ends_with(is_part) && tail.starts_with(is_part)
         })
     };
-    while behind > 0 && is_cut(behind) {
+    while behind > 0 && is_boundary(behind) {
         let tail = &old[old.len() - behind..];
         behind = tail.trim_start_matches(is_part).len();
     }

@@ -1,4 +1,4 @@
-//! The formatter: canonical spelling and spacing, with all comments kept.
+//! The formatter: canonical style, with all comments kept.
 //!
 //! `format_tokens.rs` turns the grammar's matches into tokens, `format_lines.rs` sets them on lines, and this module joins
 //! statements and the comments between them. The author's line breaks are kept.
@@ -13,7 +13,7 @@ use crate::span::Span;
 /// Longer names are ignored when dtypes are aligned.
 const WIDEST_NAME: usize = 32;
 
-/// Prints a program in canonical spelling, with the same meaning and all comments.
+/// Prints a program in canonical style, with the same meaning and all comments.
 ///
 /// - Signs are ASCII, `*` and `->`; a result stays on the side of the statement where it was written.
 /// - One statement a line, one space after `:` and `,`, none inside brackets; `I_{X}` is `I_X`.

@@ -1,4 +1,4 @@
-//! The canonical spelling of each form, where comments go, and that nothing is changed but the text.
+//! The canonical style of each form and the places of comments; formatting keeps the meaning.
 
 use super::format::{format, left_alone};
 use super::parse;

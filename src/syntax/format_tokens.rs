@@ -1,4 +1,4 @@
-//! The tokens of one statement in canonical spelling, each with the comments and newlines before it.
+//! The tokens of one statement in canonical style, each with the comments and newlines before it.
 //!
 //! The grammar's match determines the token. Subscripts, open sums and the contents of `[..]` are single tokens: no line
 //! ends inside them.

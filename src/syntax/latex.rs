@@ -67,7 +67,7 @@ impl Page<'_> {
         text.len()
     }
 
-    /// Takes out so many bytes.
+    /// Removes this number of bytes.
     fn drop(&mut self, width: usize) -> usize {
         self.pads[usize::from(!self.word.is_empty())] += width;
         width

@@ -1,7 +1,7 @@
 //! Lenient parsing (`--lenient`): LaTeX, and subscripts that lost their `_`. Each lenient reading is reported with its
 //! strict spelling.
 //!
-//! `A[IX, J]` is `A[I_X, J]` where `IX` is no dim, `I` is one, and `X` is an axis; `AllGatherY(A)` is `AllGather_Y(A)`.
+//! `A[IX, J]` is `A[I_X, J]` where `I` is a dim, `IX` is not, and `X` is an axis; `AllGatherY(A)` is `AllGather_Y(A)`.
 
 use super::build_expr::cut_operator;
 use super::latex::unwrapped;
@@ -33,28 +33,28 @@ pub fn parse_lenient(source: &str) -> (Ast, Diagnostics) {
     ast.statements.iter().for_each(|statement| reader.know(statement));
     ast.statements.iter_mut().for_each(|statement| reader.statement(statement));
     for (strict, at) in reader.found {
-        told(strict, at, at, &mut diagnostics);
+        note(strict, at, at, &mut diagnostics);
     }
-    told_latex(&ast.statements, source, &text, &mut diagnostics);
+    note_latex(&ast.statements, source, &text, &mut diagnostics);
     diagnostics.sort();
     (ast, diagnostics)
 }
 
 /// Reports a reading, with the strict spelling of `whole` as its fix.
-fn told(strict: String, at: Span, whole: Span, diagnostics: &mut Diagnostics) {
+fn note(strict: String, at: Span, whole: Span, diagnostics: &mut Diagnostics) {
     let fix = Fix::new(Edit::Replace(whole), strict.clone());
     diagnostics.push_with_fixes(&Reading { strict, at: at.into() }, vec![fix]);
 }
 
 /// Reports the unwrapped statements.
-fn told_latex(statements: &[Statement], source: &str, text: &str, diagnostics: &mut Diagnostics) {
+fn note_latex(statements: &[Statement], source: &str, text: &str, diagnostics: &mut Diagnostics) {
     for statement in statements {
         if let StatementKind::Repeat { body, .. } | StatementKind::Def { body, .. } = &statement.kind {
-            told_latex(body, source, text, diagnostics);
+            note_latex(body, source, text, diagnostics);
         } else if source[lines(source, statement.span)] != text[lines(text, statement.span)] {
             let strict = statement.to_string();
             let lines = lines(source, statement.span);
-            told(strict.trim_end().to_owned(), statement.span, Span::new(lines.start, lines.end), diagnostics);
+            note(strict.trim_end().to_owned(), statement.span, Span::new(lines.start, lines.end), diagnostics);
         }
     }
 }

@@ -36,7 +36,7 @@ pub(super) fn parse_as(source: &str, lenient: bool) -> (Ast, Diagnostics) {
     let mut reader = Reader::default();
     if let Err(error) = check_source(source) {
         reader.diagnostics.push(&error);
-        // All that it declares is lost: that it is missing is no second mistake.
+        // What it declares is unknown, which is not reported again.
         reader.ast.lost.insert("mesh".to_owned());
         if source.len() <= LARGEST_SOURCE {
             reader.ast.lost.extend(words(source));

@@ -1,4 +1,4 @@
-//! Prints an AST in canonical spelling; the text parses back to the same AST.
+//! Prints an AST in canonical style; the text parses back to the same AST.
 
 use super::{
     ArrayRef, Ast, BinaryOp, Brackets, CollectiveName, Contraction, DimName, DimRef, DimSize, Expr, ExprKind, LinkDecl,
@@ -21,7 +21,7 @@ impl Display for Statement {
                 let axes = axes.iter().map(|axis| {
                     let wiring = axis.wiring.iter().format_with("", |wiring, f| f(&format_args!(" {}", wiring.node)));
                     let over = axis.over.iter().format_with("", |name, f| f(&format_args!(" over {}", name.node)));
-                    // `4x4` is as it is written; a name beside the sign would become one word with it.
+                    // `4x4` is as it is written; a name next to the sign would become one word with it.
                     let numbers = |size: &SizeExpr| matches!(size.kind, SizeKind::Number(_));
                     let sign = if numbers(&axis.size) && axis.more.iter().all(numbers) { "x" } else { " x " };
                     let more = axis.more.iter().format_with("", |size, f| f(&format_args!("{sign}{size}")));

@@ -514,7 +514,7 @@ fn missing_closer(text: &str) -> Option<String> {
             _ => {}
         }
     }
-    // More than one is no slip.
+    // More than one is not a slip.
     let [closer] = open.as_slice() else { return None };
     (*closer != '}').then(|| format!("{text}{closer}"))
 }

@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_and_nobody_take_no_time() {
+    fn no_bytes_and_one_device_take_no_time() {
         let mesh = topology("tpu_v5e", &[("X", 4), ("Y", 1)], None);
         assert_eq!(mesh.all_gather(axes(2), Bytes(0)), ClosedForm::default());
         assert_eq!(mesh.all_to_all([AxisId::new(1)], Bytes(99)), ClosedForm::default());

@@ -19,8 +19,9 @@ use std::path::{Path, PathBuf};
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
 /// Pages that another test or benchmark checks or writes, or whose commands need other machines (`mpi.md`).
-const KEPT: [(&str, &str); 12] = [
+const KEPT: [(&str, &str); 13] = [
     ("corpus.md", "tests/planner/corpus_table.rs"),
+    ("documents.md", "tests/command/reference_pages.rs"),
     ("formats.md", "tests/exports/export.rs"),
     ("growth.md", "benches/growth.rs"),
     ("audit.md", "tests/language/imported.rs"),
@@ -145,12 +146,12 @@ fn console(fence: &Fence<'_>, folder: &Path, failures: &mut Vec<String>) -> Stri
         if status != stated {
             failures.push(format!("line {}: `{command}`: exit status {status}\n{}", fence.line, found.join("\n")));
         }
-        let is_cut = expected.contains(&"...");
-        if is_cut && !matches(&expected, &found) {
+        let is_elided = expected.contains(&"...");
+        if is_elided && !matches(&expected, &found) {
             failures.push(format!("line {}: `{command}` prints\n{}", fence.line, found.join("\n")));
         }
         let found = found.iter().map(String::as_str).collect();
-        let lines = if is_cut { expected } else { found };
+        let lines = if is_elided { expected } else { found };
         let gap = if place == 0 { "" } else { "\n" };
         writeln!(made, "{gap}$ {command}").expect("a string");
         lines.iter().for_each(|line| made.extend([line, "\n"]));
@@ -238,8 +239,70 @@ fn commands_that_are_not_run_have_a_reason() {
     }
 }
 
+/// The command lines of blocks that the tests do not run: each line or comment-free part of it from `shardc` on.
+fn command_lines<'p>(fence: &Fence<'p>) -> Vec<Vec<String>> {
+    let is_command = |word: &&str| *word == "shardc" || word.ends_with("/shardc");
+    let mut found = Vec::new();
+    for line in fence.body.lines() {
+        let line = line.trim_start_matches("$ ").split([';', '>']).next().unwrap_or_default();
+        // A comment, or a description in a second column.
+        let line = [" #", "   "].iter().fold(line.trim(), |line, end| line.split(end).next().unwrap_or_default());
+        let Some(place) = line.split_whitespace().position(|word| is_command(&word)) else { continue };
+        // A container and a package are not called with the options of the command.
+        let before = line.split_whitespace().take(place).collect::<Vec<_>>().join(" ");
+        let is_called = before.is_empty() || ["mpirun", "nice"].iter().any(|runner| before.starts_with(runner));
+        if is_called {
+            let from = line.find("shardc").map_or(line.len(), |at| at + "shardc".len());
+            found.push(words(&line[from..]));
+        }
+    }
+    found
+}
+
+/// Commands in blocks that are not run, on pages and in documents of machines, are commands of `shardc`: their options
+/// exist and take these values. Tests and benchmarks that a page names exist, too.
+#[test]
+fn commands_that_are_not_run_are_right() {
+    let (mut count, mut wrong) = (0, Vec::new());
+    let cargo = read("Cargo.toml");
+    for path in all_pages() {
+        let page = read(&path);
+        for fence in fences(&page) {
+            for mut arguments in command_lines(&fence) {
+                // With `--help`, everything before it is parsed and nothing is done.
+                arguments.push("--help".to_owned());
+                let output = shardc(ROOT, &arguments).output().expect("it runs");
+                count += 1;
+                // A file that is shown to be refused, or an output in which a command is quoted.
+                if !output.status.success() && fence.language() != "text" {
+                    wrong.push(format!("{path}: line {}: {arguments:?}\n{}", fence.line, text(&output.stderr)));
+                } else if !output.status.success() {
+                    wrong.push(format!("{path}: line {}: {arguments:?}", fence.line));
+                }
+            }
+        }
+        let words: Vec<&str> = page.split(|c: char| c.is_whitespace() || "`,.;()".contains(c)).collect();
+        for pair in words.windows(2) {
+            let exists = match pair[0] {
+                "--test" => {
+                    Path::new(ROOT).join(format!("tests/{}/main.rs", pair[1])).exists()
+                        || Path::new(ROOT).join(format!("tests/{}.rs", pair[1])).exists()
+                }
+                "--bench" => cargo.contains(&format!("[[bench]]\nname = \"{}\"", pair[1])),
+                _ => continue,
+            };
+            count += 1;
+            if !exists {
+                wrong.push(format!("{path}: `{} {}`", pair[0], pair[1]));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(count > 60, "{count} commands");
+}
+
 /// The figures in a text: `430.4 us`, `1.06x`, `512,000 bytes`.
-fn figures(text: &str) -> Vec<String> {
+pub(super) fn figures(text: &str) -> Vec<String> {
     let bare = |word: &str| word.trim_matches(|c: char| "(),.;:`|".contains(c)).to_owned();
     let words: Vec<String> = text.split_whitespace().map(bare).filter(|word| !word.is_empty()).collect();
     let is_number = |word: &str| word.chars().all(|c| c.is_ascii_digit() || ".,".contains(c));

@@ -126,7 +126,7 @@ impl Files {
         further.and_then(|from| self.home(&[&from, &rest[1..]].concat(), depth + 1)).or_else(|| Some(module.to_vec()))
     }
 
-    fn leans_on(&self, module: &Module) -> BTreeSet<Module> {
+    fn dependencies_of(&self, module: &Module) -> BTreeSet<Module> {
         let source = &self.0[module];
         // A re-export is not a use.
         let first =
@@ -141,17 +141,17 @@ impl Files {
     fn in_circles(&self) -> Vec<Module> {
         let is_allowed = |module: &Module| ALLOWED.iter().any(|(file, _)| *file == module.join("/"));
         let kept = self.0.keys().filter(|module| !is_allowed(module));
-        let mut leans: BTreeMap<&Module, BTreeSet<Module>> =
-            kept.map(|module| (module, self.leans_on(module))).collect();
+        let mut users: BTreeMap<&Module, BTreeSet<Module>> =
+            kept.map(|module| (module, self.dependencies_of(module))).collect();
         loop {
             // A file that imports none of the remaining files is on no cycle.
-            let left: BTreeSet<Module> = leans.keys().map(|module| (*module).clone()).collect();
-            let before = leans.len();
-            leans.retain(|_, on| on.iter().any(|other| left.contains(other)));
-            let leaned_on: BTreeSet<Module> = leans.values().flatten().cloned().collect();
-            leans.retain(|module, _| leaned_on.contains(*module));
-            if leans.len() == before {
-                return leans.into_keys().cloned().collect();
+            let left: BTreeSet<Module> = users.keys().map(|module| (*module).clone()).collect();
+            let before = users.len();
+            users.retain(|_, on| on.iter().any(|other| left.contains(other)));
+            let used: BTreeSet<Module> = users.values().flatten().cloned().collect();
+            users.retain(|module, _| used.contains(*module));
+            if users.len() == before {
+                return users.into_keys().cloned().collect();
             }
         }
     }
@@ -166,7 +166,7 @@ fn files_lean_on_each_other_in_circles_only_through_a_type_that_is_named() {
     // The parser recognizes imports of names, of modules, and through re-exports.
     let module = |path: &str| words(&path.replace('/', "::"));
     for (from, to) in [("plan/build", "plan/alternatives"), ("plan/lazy", "plan/search"), ("cli/plan", "report/why")] {
-        assert!(files.leans_on(&module(from)).contains(&module(to)), "{from} leans on {to}");
+        assert!(files.dependencies_of(&module(from)).contains(&module(to)), "{from} depends on {to}");
     }
     assert_eq!(files.in_circles(), Vec::<Module>::new(), "these are in circles");
     let told = std::fs::read_to_string(root.join("ARCHITECTURE.md")).expect("it is there");

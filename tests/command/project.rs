@@ -44,7 +44,8 @@ fn init_begins_a_folder() {
     for arguments in [&["check"][..], &["fmt", "--check"], &["plan", "mlp.shard"], &["time", "mlp.shard"]] {
         told(&demo, arguments);
     }
-    assert_eq!(told(&demo, &["check"]), "./mlp.shard: fine; 1 expect line not tested (plan, time and run test them)\n");
+    let line = "./mlp.shard: no errors or warnings; 1 expect line not tested (plan, time and run test them)\n";
+    assert_eq!(told(&demo, &["check"]), line);
     write(&demo, "mlp.shard", PROGRAM);
     std::fs::remove_file(demo.join("shardc.toml")).expect("a file");
     let (said, code) = error(&demo, &["init"]);
@@ -206,7 +207,7 @@ fn fixes_are_applied() {
     assert_eq!(read, format!("{head}A: bf16[Batch_X, D]\nB = relu(A)\nC = exp(B)\noutput C\n"));
     assert_eq!((said.as_str(), code), ("a.shard: 3 fixes applied\n", Some(0)));
     // A second run has nothing to fix.
-    assert_eq!(fixed(&read, &[]), (read.clone(), "a.shard: fine\n".to_owned(), Some(0)));
+    assert_eq!(fixed(&read, &[]), (read.clone(), "a.shard: no errors or warnings\n".to_owned(), Some(0)));
     // With several possible fixes, none is applied.
     let open = format!("{head}A: bf16[Batch_X, D]\nC = relu(A[Batch, D])\n");
     let (read, said, code) = fixed(&open, &[]);
@@ -257,7 +258,7 @@ fn watched_programs_are_run_again() {
     assert_eq!(lines.next().as_deref(), Some("a.shard: 1 error"));
     assert!(errors.any(|line| line == "watching 1 file"));
     write(place.path(), "a.shard", PROGRAM);
-    assert_eq!(lines.next().as_deref(), Some("a.shard: fine"));
+    assert_eq!(lines.next().as_deref(), Some("a.shard: no errors or warnings"));
     child.kill().expect("it runs");
     child.wait().expect("it ends");
     let (said, code) = error(place.path(), &["fmt", "a.shard", "--watch"]);

@@ -35,7 +35,7 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
 }
 
 /// The modules of the crate that a file names, excluding its tests.
-fn leans_on(text: &str) -> Vec<String> {
+fn dependencies_of(text: &str) -> Vec<String> {
     let own = text.split("#[cfg(test)]").next().unwrap_or_default();
     let code: String =
         own.lines().filter(|line| !line.trim_start().starts_with("//")).flat_map(|line| [line, "\n"]).collect();
@@ -53,7 +53,7 @@ fn leans_on(text: &str) -> Vec<String> {
 }
 
 #[test]
-fn no_place_leans_on_one_below_it() {
+fn no_module_depends_on_a_later_stage() {
     let places = places();
     let root = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/src"));
     let mut files = Vec::new();
@@ -66,9 +66,9 @@ fn no_place_leans_on_one_below_it() {
             continue;
         }
         let own = places.get(&name).unwrap_or_else(|| panic!("`{name}` is not in the table"));
-        for other in leans_on(&std::fs::read_to_string(&path).expect("a source")) {
+        for other in dependencies_of(&std::fs::read_to_string(&path).expect("a source")) {
             let row = places.get(&other);
-            assert!(row.is_none_or(|row| row <= own), "{} leans on `{other}`, which stands below", path.display());
+            assert!(row.is_none_or(|row| row <= own), "{} depends on `{other}`, a later stage", path.display());
         }
     }
 }
@@ -78,7 +78,7 @@ fn no_place_leans_on_one_below_it() {
 fn unsafe_code_is_counted() {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
     let lints = std::fs::read_to_string(manifest.join("Cargo.toml")).expect("a manifest");
-    assert!(lints.contains("\nunsafe_code = \"deny\"\n"), "without an exception beside it the code is refused");
+    assert!(lints.contains("\nunsafe_code = \"deny\"\n"), "unsafe code needs a stated exception");
     let mut found = Vec::new();
     for folder in ["src", "benches", "examples", "fuzz"] {
         sources(&manifest.join(folder), &mut found);

@@ -1,4 +1,4 @@
-//! Reads files of other tools with arbitrary contents; shared with a fuzz target.
+//! Reads foreign files with arbitrary contents; shared with a fuzz target.
 
 use shardc::export::{chakra, messages, msccl, mscclpp};
 

@@ -210,7 +210,7 @@ pub fn other_links(compiled: &Compiled) -> Option<String> {
                 return Some(format!("{load:?}, counted {bytes} bytes and {hops} hops"));
             }
         }
-        left.pop_first().map(|left| format!("{left:?} is not told"))
+        left.pop_first().map(|left| format!("{left:?} is not counted"))
     };
     for id in plan.ids() {
         let Some(Ok(chosen)) = &plan.step(id).recipe else { continue };

@@ -110,7 +110,7 @@ fn commands_of_the_document() {
 
 /// An unused copy and an overwritten copy are correct, but reported.
 #[test]
-fn what_nobody_needs_is_told() {
+fn unused_steps_are_reported() {
     let mesh = axis(Wiring::Ring, 4);
     let schedule = one_axis(CollectiveKind::AllGather, Method::ClockwiseRing, mesh, [8, 4], DType::F32, 1);
     let algorithm = ranks::algorithm(&schedule).expect("an algorithm");
@@ -128,7 +128,7 @@ fn what_nobody_needs_is_told() {
     let nop = mscclpp::Operation { name: "nop".to_owned(), ..mscclpp::Operation::default() };
     let ops = [copy(chunk("s", room)), nop, copy(chunk("s", room))];
     plan.gpus[2].threadblocks[0].ops.splice(0..0, ops);
-    let (first, count) = mscclpp::prove(&plan, None).expect("right").unused.expect("told");
+    let (first, count) = mscclpp::prove(&plan, None).expect("right").unused.expect("unused steps");
     assert_eq!((first.rank, first.block, first.step, count), (2, 0, 0, 2));
 }
 

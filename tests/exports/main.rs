@@ -1,4 +1,4 @@
-//! Documents, pictures and files of other tools, read back and passed to those tools.
+//! Documents, pictures and exported files, read back and passed to their tools.
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -41,7 +41,7 @@ const FIXED: u64 = 1000;
 const WORKERS: usize = 2;
 
 /// The program of a seed, and its choices.
-fn of_seed(seed: u64, most: Size) -> (Case, shrink::Made) {
+fn of_seed(seed: u64, most: Size) -> (Case, shrink::Draws) {
     let mut choices = Choices::random(seed);
     let case = program::case(&mut choices, most);
     (case, choices.into_made())
@@ -70,7 +70,7 @@ fn look(seed: u64, most: Size, found: &Mutex<Found>) {
     };
     let fails = outcome.starts_with("FAILED");
     let first = {
-        let mut found = found.lock().expect("nobody panics with it");
+        let mut found = found.lock().expect("an unpoisoned lock");
         *found.outcomes.entry(outcome.clone()).or_default() += 1;
         found.programs += 1;
         if found.programs.is_multiple_of(1000) {
@@ -103,7 +103,7 @@ fn legal_programs_go_through_every_stage() {
         look(seed, most(seed), &found);
     };
     thread::scope(|scope| (0..WORKERS).for_each(|_| drop(scope.spawn(work))));
-    let Found { outcomes, failures, .. } = found.into_inner().expect("nobody panics with it");
+    let Found { outcomes, failures, .. } = found.into_inner().expect("an unpoisoned lock");
     eprintln!("{count} programs: {outcomes:#?}");
     assert!(failures.is_empty(), "{} kinds of failures, shown above", failures.len());
     let complete = outcomes.get("complete").copied().unwrap_or_default();

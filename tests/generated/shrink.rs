@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::time::{Duration, Instant};
 
 /// The choices of a program, and their groups.
-pub(crate) type Made = (Vec<u32>, Vec<Range<usize>>);
+pub(crate) type Draws = (Vec<u32>, Vec<Range<usize>>);
 
 /// Time limit for shrinking a failure.
 const PATIENCE: Duration = Duration::from_secs(40);
@@ -17,14 +17,14 @@ const PATIENCE: Duration = Duration::from_secs(40);
 /// The search for a smaller program.
 struct Search {
     most: Size,
-    made: Made,
+    made: Draws,
     best: Option<(Case, Failure)>,
     class: String,
     until: Instant,
 }
 
 /// The smallest program found for a failure, with its failure; `None` if it does not fail again.
-pub(crate) fn shrunk(most: Size, made: Made, failure: &Failure) -> Option<(Case, Failure)> {
+pub(crate) fn shrunk(most: Size, made: Draws, failure: &Failure) -> Option<(Case, Failure)> {
     let list = made.0.clone();
     let until = Instant::now() + PATIENCE;
     let mut search = Search { most, made, best: None, class: failure.class.clone(), until };

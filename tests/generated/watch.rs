@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, Once, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Time limit for a small program: one that takes longer does not end. `SHARDC_SLOW` sets another number of seconds.
+/// Time limit for a small program: one that takes longer does not end. `SHARDC_SLOW` sets another limit in seconds.
 /// CPU time is measured if the system reports it, so that the machine's load is irrelevant.
 const LONGEST: u64 = 60;
 /// Maximum ratio of elapsed time to CPU time, for busy machines.
@@ -23,7 +23,7 @@ type Stage = Arc<Mutex<&'static str>>;
 
 /// Sets the current stage of this thread's program.
 pub(crate) fn stage(name: &'static str) {
-    STAGE.with(|stage| *stage.borrow().lock().expect("nobody panics with it") = name);
+    STAGE.with(|stage| *stage.borrow().lock().expect("an unpoisoned lock") = name);
 }
 
 thread_local! {
@@ -77,7 +77,7 @@ pub(crate) fn watched(case: &Case) -> Result<Outcome, Failure> {
             Ok(result) => return result,
             // Threads that it starts are not counted, so elapsed time is limited, too.
             Err(_) if busy(thread.as_deref()).unwrap_or_default().max(start.elapsed() / PATIENCE) > longest => {
-                let stage = *at.lock().expect("nobody panics with it");
+                let stage = *at.lock().expect("an unpoisoned lock");
                 return Err(Failure {
                     class: format!("slow: {stage}"),
                     detail: format!("more than {} s", longest.as_secs()),

@@ -28,8 +28,8 @@ def counted(binary, folder, name):
     path = folder / f"{name}.hlo"
     path.write_text(text)
     command = [binary, "audit", path, "--mesh", "data=4, model=2", "--format", "json"]
-    told = subprocess.run(command, capture_output=True, text=True, check=True)
-    ours, theirs = json.loads(told.stdout)["module"]["bytes_received_per_device"], xla.moved(text)
+    output = subprocess.run(command, capture_output=True, text=True, check=True)
+    ours, theirs = json.loads(output.stdout)["module"]["bytes_received_per_device"], xla.moved(text)
     # Arrays that do not divide are padded.
     assert theirs <= ours <= 1.1 * theirs + 64, (name, ours, theirs)
     print(f"{name}: {ours}")

@@ -100,10 +100,10 @@ def computed(binary, folder, name, lowered, data):
     """The results of the imported program, or a text that says why there are none."""
     path, program = folder / f"{name}.mlir", folder / f"{name}.shard"
     path.write_text(lowered.as_text(debug_info=True))
-    told = subprocess.run([binary, "import", path, "-o", program, "--format", "json"], capture_output=True, text=True)
-    if told.returncode != 0:
-        return f"not imported:\n{told.stdout}{told.stderr}"
-    document = json.loads(told.stdout)
+    output = subprocess.run([binary, "import", path, "-o", program, "--format", "json"], capture_output=True, text=True)
+    if output.returncode != 0:
+        return f"not imported:\n{output.stdout}{output.stderr}"
+    document = json.loads(output.stdout)
     kept = lowered._lowering.compile_args["kept_var_idx"]
     command = [binary, "run", program]
     given = [array for number, array in enumerate(jax.tree.leaves(data)) if number in kept]

@@ -71,8 +71,8 @@ def received(binary, folder, text):
     path = folder / "module.hlo"
     path.write_text(text)
     command = [binary, "audit", path, "--mesh", "data=4, model=2", "--format", "json"]
-    told = subprocess.run(command, capture_output=True, text=True, check=True)
-    return json.loads(told.stdout)["module"]["bytes_received_per_device"]
+    output = subprocess.run(command, capture_output=True, text=True, check=True)
+    return json.loads(output.stdout)["module"]["bytes_received_per_device"]
 
 
 def moved(binary, folder, name):

@@ -103,8 +103,8 @@ def main():
 
 def received(binary, program, costs):
     """Bytes that a device receives in our plan."""
-    told = subprocess.run([binary, "plan", program, "--costs", costs, "--format", "json"], capture_output=True, text=True)
-    return json.loads(told.stdout)["totals"]["bytes_received_per_device"] if told.returncode == 0 else float("nan")
+    output = subprocess.run([binary, "plan", program, "--costs", costs, "--format", "json"], capture_output=True, text=True)
+    return json.loads(output.stdout)["totals"]["bytes_received_per_device"] if output.returncode == 0 else float("nan")
 
 
 if __name__ == "__main__":

@@ -59,7 +59,7 @@ fn by_every_method_on_two_to_nine_devices() {
             }
         }
     }
-    assert!(tried > 500 && unequal > 100, "{tried} tried, {unequal} differ unless it is asked for");
+    assert!(tried > 500 && unequal > 100, "{tried} tried, {unequal} differ without `--bitwise`");
 }
 
 #[test]

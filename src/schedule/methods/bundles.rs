@@ -68,7 +68,7 @@ impl Exchange {
         let mut pieces = Vec::new();
         for step in 1..n {
             for (sign, bundle) in &mut moving {
-                // Nobody `step` links on is at the end where all began.
+                // No block is needed `step` links beyond its origin.
                 let count = (n - step).unsigned_abs();
                 let start = u64::from(*sign > 0);
                 *bundle = self.blocks(builder, *bundle, count + 1, Cut::Range { start, end: start + count });

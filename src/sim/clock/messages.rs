@@ -27,10 +27,10 @@ pub(super) fn parts(schedule: Verified<'_>, topology: &Topology) -> Vec<Part> {
     let step = |id: OpId| schedule.operation(id).step;
     let before = |id: OpId| schedule.operands(id).into_iter().filter(move |operand| step(*operand) == step(id));
     // Whether its block has arrived by a message, and whether it is a different part on each device.
-    let (mut has_come, mut is_cut) = (vec![false; count], vec![false; count]);
+    let (mut has_come, mut is_slice) = (vec![false; count], vec![false; count]);
     for id in schedule.ids().filter(|id| is_move(kind(*id))) {
         has_come[id.index()] = is_sent(kind(id)) || before(id).any(|operand| has_come[operand.index()]);
-        is_cut[id.index()] = is_own_part(kind(id)) || before(id).any(|operand| is_cut[operand.index()]);
+        is_slice[id.index()] = is_own_part(kind(id)) || before(id).any(|operand| is_slice[operand.index()]);
     }
     // Whether it is forwarded or added.
     let mut goes_on = vec![false; count];
@@ -46,7 +46,7 @@ pub(super) fn parts(schedule: Verified<'_>, topology: &Topology) -> Vec<Part> {
     let part = |id: OpId| {
         let any = |of: &[bool]| before(id).any(|operand| of[operand.index()]);
         let starts = !any(&has_come);
-        let is_exchange = starts && any(&is_cut) && !goes_on[id.index()];
+        let is_exchange = starts && any(&is_slice) && !goes_on[id.index()];
         Part { starts, traffic: if is_exchange { Traffic::Exchange } else { Traffic::Collective } }
     };
     schedule.ids().map(part).collect()

@@ -444,7 +444,7 @@ impl Each {
             Function::ByNumber(ByNumber::AtLeast | ByNumber::AtMost, Scalar(c)) => return (all, c.abs()),
             Function::Over(n) => all / n as f64,
             Function::Where | Function::Masked(_) => all,
-            Function::Is(_) | Function::IsNumber(..) => unreachable!("what compares is no number"),
+            Function::Is(_) | Function::IsNumber(..) => unreachable!("comparisons have boolean results"),
             Function::Softmax { .. } => unreachable!("it goes along a dim"),
         };
         (spread, 0.0)

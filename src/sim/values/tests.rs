@@ -482,7 +482,7 @@ fn adds_of_every_dtype_and_operator_on_every_layout() {
 }
 
 #[test]
-fn a_sum_is_made_in_place_where_nobody_else_looks() {
+fn a_sum_reuses_a_block_without_other_readers() {
     let a = Tensor::from_vec(&[4], vec![1.0f32, 2.0, 3.0, 4.0]).unwrap();
     let b = Tensor::from_vec(&[4], vec![1.0f32; 4]).unwrap();
     let place = a.buffer::<f32>().as_ptr();

@@ -183,7 +183,7 @@ pub(super) fn calls<'a>(text: &'a str, known: Known<'a>) -> impl Iterator<Item =
             .rfind(|c: char| !is_part(c))
             .map_or(0, |before| before + text[before..].chars().next().map_or(1, char::len_utf8));
         if sign == "." {
-            // A transposition is no call.
+            // A transposition is not a call.
             let is_alone = text[at + 1..].starts_with('T') && !text[at + 2..].starts_with(is_part);
             return (is_alone && start < at).then(|| {
                 let is_factor = text[at + 2..].trim_start().starts_with(['@', '*'])

@@ -338,9 +338,9 @@ fn has_come(schedule: &Schedule, id: OpId) -> bool {
 
 /// Whether a message carries a different slice for each device that is neither forwarded nor added in its step.
 fn is_exchange(schedule: &Schedule, id: OpId) -> bool {
-    fn is_cut(schedule: &Schedule, id: OpId) -> bool {
+    fn is_part(schedule: &Schedule, id: OpId) -> bool {
         let is_slice = |operand: &OpId| matches!(schedule.operation(*operand).kind, OpKind::Slice { .. });
-        moved(schedule, id).iter().any(|operand| is_slice(operand) || is_cut(schedule, *operand))
+        moved(schedule, id).iter().any(|operand| is_slice(operand) || is_part(schedule, *operand))
     }
     fn goes_on(schedule: &Schedule, id: OpId) -> bool {
         let of_step = |user: &OpId| schedule.operation(*user).step == schedule.operation(id).step;
@@ -353,7 +353,7 @@ fn is_exchange(schedule: &Schedule, id: OpId) -> bool {
             _ => false,
         })
     }
-    !has_come(schedule, id) && is_cut(schedule, id) && !goes_on(schedule, id)
+    !has_come(schedule, id) && is_part(schedule, id) && !goes_on(schedule, id)
 }
 
 /// The measured figures of a network for the mesh's device count on it, or for the next count.
