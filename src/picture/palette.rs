@@ -286,7 +286,7 @@ mod tests {
     #[test]
     fn each_kind_has_its_own_hue() {
         for places in itertools::iproduct!([0, 1, 5, 17], [0, 2, 9]).map(|(one, other)| [one, other]) {
-            for (one, other) in Kind::ALL.into_iter().tuple_combinations() {
+            for [one, other] in Kind::ALL.into_iter().array_combinations() {
                 let hues = (hue(one.shade(places[0])), hue(other.shade(places[1])));
                 let apart = match hues {
                     (Some(a), Some(b)) => 180.0 - ((a - b).abs() - 180.0).abs(),
