@@ -25,6 +25,19 @@ impl Einsum {
     /// # Panics
     /// If the result has a dim that no operand has, or there are more than 256 dims.
     pub fn new(operands: &[Vec<DimId>], result: &[DimId]) -> Einsum {
+        let einsum = Einsum::with_new_dims(operands, result);
+        assert!(
+            einsum.result.iter().all(|index| einsum.operands.iter().flatten().contains(index)),
+            "each dim of the result has a source"
+        );
+        einsum
+    }
+
+    /// As [`Einsum::new`], for a declared kernel, whose result may have new dims.
+    ///
+    /// # Panics
+    /// If there are more than 256 dims.
+    pub fn with_new_dims(operands: &[Vec<DimId>], result: &[DimId]) -> Einsum {
         let mut seen: Vec<DimId> = Vec::new();
         let mut number = |dim: DimId| -> Index {
             let place = seen.iter().position(|known| *known == dim).unwrap_or_else(|| {
@@ -36,10 +49,6 @@ impl Einsum {
         let operands: Vec<Vec<Index>> =
             operands.iter().map(|dims| dims.iter().map(|dim| number(*dim)).collect()).collect();
         let result: Vec<Index> = result.iter().map(|dim| number(*dim)).collect();
-        assert!(
-            result.iter().all(|index| operands.iter().flatten().contains(index)),
-            "each dim of the result has a source"
-        );
         Einsum { operands, result }
     }
 
@@ -90,7 +99,7 @@ impl fmt::Display for Einsum {
 }
 
 /// One character per index: `a` to `z`, then `A` to `Z`, then Greek and on.
-fn letter(index: Index) -> char {
+pub fn letter(index: Index) -> char {
     match index {
         0..26 => char::from(b'a' + index),
         26..52 => char::from(b'A' + index - 26),

@@ -57,6 +57,7 @@ pub mod fit;
 mod flow;
 pub mod function;
 pub mod fusion;
+pub mod kernel;
 pub mod layout;
 pub mod link;
 mod memory;

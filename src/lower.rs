@@ -138,6 +138,7 @@ fn emit(plan: &Plan, item: &Item<'_>, operands: &[OpId], builder: &mut Builder<'
             let axes: Vec<AxisId> = step.layout.sharding.dims[dim].iter().collect();
             builder.fill(operands[0], dim, *valid, *with, &axes)
         }
+        StepOp::Kernel(kernel) => builder.kernel(operands, kernel.clone(), step.layout.dtype),
         StepOp::Reduce { operator, einsum } => builder.reduce(*operator, operands[0], einsum.clone()),
         StepOp::Map { function, einsum } => builder.map(*function, operands, einsum.clone()),
         StepOp::Collective(collective) => match (item.part, &step.recipe) {
@@ -183,6 +184,7 @@ fn array(program: &Program, id: ValueId) -> Array {
         Definition::Product { operands: [left, right], .. } => {
             Dense::Product { operands: [array_id(*left), array_id(*right)], einsum: program.einsum(id) }
         }
+        Definition::Kernel { kernel, .. } => Dense::Kernel { kernel: kernel.clone(), operands },
         Definition::Reduce { operator, operand } => {
             Dense::Reduce { operator: *operator, operand: array_id(*operand), einsum: program.einsum(id) }
         }

@@ -246,7 +246,7 @@ impl<'a> Speller<'a> {
         let is_silent = match &self.plan.step(id).op {
             StepOp::Collective(_) => !self.plan.communicates(id),
             StepOp::Map { function, .. } => matches!(function, Function::Fill { .. }),
-            StepOp::Input | StepOp::Carry | StepOp::Product { .. } | StepOp::Reduce { .. } => false,
+            StepOp::Input | StepOp::Carry | StepOp::Product { .. } | StepOp::Reduce { .. } | StepOp::Kernel(_) => false,
         };
         if is_silent { self.plan.operands(id).first().copied() } else { None }
     }
@@ -458,7 +458,7 @@ impl<'a> Speller<'a> {
             StepOp::Collective(collective) => self.collective(id, collective, statement),
             // The compiler inserts the filler again.
             StepOp::Map { function: Function::Fill { .. }, .. } => Some(Vec::new()),
-            StepOp::Product { .. } | StepOp::Reduce { .. } | StepOp::Map { .. } => {
+            StepOp::Product { .. } | StepOp::Reduce { .. } | StepOp::Map { .. } | StepOp::Kernel(_) => {
                 let operands = self.plan.operands(id);
                 let values = self.plan.program.value(step.value).definition.operands().to_vec();
                 let names = values.iter().zip(&operands).map(|(value, step)| self.name(*value, *step));
@@ -594,6 +594,7 @@ impl<'a> Speller<'a> {
             Definition::Input { .. }
             | Definition::Product { .. }
             | Definition::Reduce { .. }
+            | Definition::Kernel { .. }
             | Definition::Map { .. } => None,
         }
     }
@@ -663,6 +664,7 @@ impl<'a> Speller<'a> {
             Definition::Input { .. }
             | Definition::Reduce { .. }
             | Definition::Map { .. }
+            | Definition::Kernel { .. }
             | Definition::Move { .. }
             | Definition::Collective { .. }
             | Definition::Rename { .. } => false,
@@ -678,6 +680,7 @@ impl<'a> Speller<'a> {
         let dim = |place: usize| program.dims.name(program.value(value).dims[place].id);
         Some(match (&program.value(value).definition, names) {
             (Definition::Product { local, .. }, [a, b]) => format!("{a} {} {b}", if *local { "*_LOCAL" } else { "*" }),
+            (Definition::Kernel { kernel, .. }, names) => format!("{}({})", kernel.name, names.join(", ")),
             (Definition::Reduce { operator, operand }, [a]) => {
                 let word = match operator {
                     Operator::Sum => "sum",

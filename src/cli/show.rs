@@ -58,6 +58,8 @@ fn made_by(plan: &Plan, id: StepId) -> String {
         StepOp::Input => "input".to_owned(),
         StepOp::Carry => "carried".to_owned(),
         StepOp::Product { .. } => "after the product".to_owned(),
-        StepOp::Collective(_) | StepOp::Reduce { .. } | StepOp::Map { .. } => format!("after {}", plan.op_name(id)),
+        StepOp::Collective(_) | StepOp::Reduce { .. } | StepOp::Map { .. } | StepOp::Kernel(_) => {
+            format!("after {}", plan.op_name(id))
+        }
     }
 }

@@ -11,6 +11,7 @@
 use crate::collective::Collective;
 use crate::dtype::DType;
 use crate::function::Function;
+use crate::kernel::Local;
 use crate::layout::{Layout, Sharding};
 use crate::mesh::{Axes, AxisId, Mesh};
 use crate::operator::Operator;
@@ -156,12 +157,22 @@ pub(super) fn of_whole(program: &Program, id: ValueId) -> StepOp {
     match &program.value(id).definition {
         Definition::Input { .. } => StepOp::Input,
         Definition::Product { .. } => StepOp::Product { einsum: einsum() },
+        Definition::Kernel { kernel, .. } => StepOp::Kernel(kernel.clone()),
         Definition::Reduce { operator, .. } => StepOp::Reduce { operator: *operator, einsum: einsum() },
         Definition::Map { function: Function::Fill { .. }, .. }
         | Definition::Move { .. }
         | Definition::Collective { .. }
         | Definition::Rename { .. } => StepOp::Map { function: Function::Identity, einsum: einsum() },
         Definition::Map { function, .. } => StepOp::Map { function: *function, einsum: einsum() },
+    }
+}
+
+/// A step of a formula as a step of a plan.
+pub(super) fn local(op: &Local) -> StepOp {
+    match op.clone() {
+        Local::Product(einsum) => StepOp::Product { einsum },
+        Local::Reduce(operator, einsum) => StepOp::Reduce { operator, einsum },
+        Local::Map(function, einsum) => StepOp::Map { function, einsum },
     }
 }
 

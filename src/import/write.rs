@@ -194,12 +194,13 @@ fn identifier(text: &str) -> String {
 
 /// The words that begin something else where a name is expected.
 fn is_reserved(name: &str) -> bool {
-    const WORDS: [&str; 20] = [
+    const WORDS: [&str; 21] = [
         "mesh",
         "dims",
         "output",
         "repeat",
         "def",
+        "kernel",
         "return",
         "expect",
         "limit",

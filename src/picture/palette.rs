@@ -57,7 +57,7 @@ impl Kind {
     pub fn of_step(plan: &Plan, id: StepId) -> Kind {
         match &plan.step(id).op {
             StepOp::Input | StepOp::Carry => Kind::Input,
-            StepOp::Product { .. } => Kind::Product,
+            StepOp::Product { .. } | StepOp::Kernel(_) => Kind::Product,
             StepOp::Map { .. } => Kind::Elementwise,
             StepOp::Reduce { .. } => Kind::Reduction,
             StepOp::Collective(_) if !plan.communicates(id) => Kind::Local,

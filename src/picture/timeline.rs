@@ -166,8 +166,8 @@ pub fn step_names(plan: &Plan) -> Vec<String> {
             StepOp::Input | StepOp::Carry => value,
             StepOp::Product { .. } => format!("product {value}"),
             StepOp::Collective(_) => format!("{op} {value}"),
-            StepOp::Reduce { .. } | StepOp::Map { .. } if value.starts_with(&op) => value,
-            StepOp::Reduce { .. } | StepOp::Map { .. } => format!("{op} {value}"),
+            StepOp::Reduce { .. } | StepOp::Map { .. } | StepOp::Kernel(_) if value.starts_with(&op) => value,
+            StepOp::Reduce { .. } | StepOp::Map { .. } | StepOp::Kernel(_) => format!("{op} {value}"),
         }
     };
     plan.ids().map(name).collect()

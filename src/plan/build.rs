@@ -274,6 +274,7 @@ impl Builder<'_> {
                 return self.push_collective(id, collective.clone(), operands[0], id);
             }
             (Definition::Product { .. }, Some(einsum)) => StepOp::Product { einsum },
+            (Definition::Kernel { kernel, .. }, _) => StepOp::Kernel(kernel.clone()),
             (Definition::Reduce { operator, .. }, Some(einsum)) => StepOp::Reduce { operator: *operator, einsum },
             (Definition::Map { function, .. }, Some(einsum)) => StepOp::Map { function: *function, einsum },
             // Renaming dims needs no step; reordering them does.
@@ -322,6 +323,10 @@ impl Builder<'_> {
             StepOp::Input | StepOp::Carry | StepOp::Collective(_) => (FREE, 0),
             StepOp::Product { einsum } => {
                 let work = LocalWork::new(einsum, &layouts, &layout, mesh);
+                (costs.product(&work), work.flops)
+            }
+            StepOp::Kernel(kernel) => {
+                let work = LocalWork::declared(kernel, &layouts, &layout, mesh);
                 (costs.product(&work), work.flops)
             }
             StepOp::Reduce { einsum, .. } | StepOp::Map { einsum, .. } => {

@@ -63,6 +63,7 @@ impl Structure {
                 Definition::Reduce { .. } => Some(Role::Function),
                 Definition::Map { function, .. } => Some(role(*function)),
                 Definition::Input { .. }
+                | Definition::Kernel { .. }
                 | Definition::Move { .. }
                 | Definition::Collective { .. }
                 | Definition::Rename { .. } => None,
@@ -79,6 +80,7 @@ impl Structure {
                     Definition::Map { function, .. } => Makes::of(*function, || program.einsum(id)),
                     Definition::Input { .. }
                     | Definition::Reduce { .. }
+                    | Definition::Kernel { .. }
                     | Definition::Move { .. }
                     | Definition::Collective { .. }
                     | Definition::Rename { .. } => Makes::Other,
@@ -251,7 +253,12 @@ fn nodes(
             let from = &steps[operands(steps, id)[0]].layout.sharding;
             collective.kind().sends() && collective.axes(from, mesh).iter().all(|axis| mesh.size(axis) == 1)
         }
-        StepOp::Input | StepOp::Carry | StepOp::Product { .. } | StepOp::Reduce { .. } | StepOp::Map { .. } => false,
+        StepOp::Input
+        | StepOp::Carry
+        | StepOp::Product { .. }
+        | StepOp::Reduce { .. }
+        | StepOp::Map { .. }
+        | StepOp::Kernel(_) => false,
     };
     let mut blocks: Vec<StepId> = Vec::new();
     for id in steps.node_indices() {
@@ -263,7 +270,7 @@ fn nodes(
             StepOp::Product { .. } => Some(Role::Product),
             StepOp::Reduce { .. } => Some(Role::Function),
             StepOp::Map { function, .. } => Some(role(*function)),
-            StepOp::Input | StepOp::Carry | StepOp::Collective(_) => None,
+            StepOp::Input | StepOp::Carry | StepOp::Collective(_) | StepOp::Kernel(_) => None,
         };
         let mark = mark(step.value);
         Node {
@@ -276,7 +283,9 @@ fn nodes(
                 StepOp::Collective(Collective::Slice { .. }) => Makes::Part,
                 StepOp::Product { einsum } => Makes::Product(einsum.clone()),
                 StepOp::Map { function, einsum } => Makes::of(*function, || einsum.clone()),
-                StepOp::Input | StepOp::Carry | StepOp::Collective(_) | StepOp::Reduce { .. } => Makes::Other,
+                StepOp::Input | StepOp::Carry | StepOp::Collective(_) | StepOp::Reduce { .. } | StepOp::Kernel(_) => {
+                    Makes::Other
+                }
             },
         }
     };

@@ -360,7 +360,7 @@ impl Task {
         let time = recipe.and_then(|chosen| chosen.time).unwrap_or(share);
         let work = match &step.op {
             StepOp::Input | StepOp::Carry => return free,
-            StepOp::Product { .. } => Work::MatMul,
+            StepOp::Product { .. } | StepOp::Kernel(_) => Work::MatMul,
             StepOp::Reduce { .. } => Work::Reduce,
             StepOp::Map { function: Function::Fill { .. }, .. } => Work::Fill,
             StepOp::Map { .. } => Work::Map,

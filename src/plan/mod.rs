@@ -48,6 +48,7 @@ use crate::dtype::DType;
 use crate::einsum::Einsum;
 use crate::function::Function;
 use crate::fusion::{Access, Fusion};
+use crate::kernel::Kernel;
 use crate::layout::Layout;
 use crate::mesh::Mesh;
 use crate::operator::Operator;
@@ -160,6 +161,18 @@ impl LocalWork {
         let unit = DType::computing(operands.iter().map(|layout| layout.dtype));
         let shape = if access.lookup.is_some() { None } else { Shape::of(einsum, &extents) };
         LocalWork { dtype: unit.unwrap_or(result.dtype), flops, traffic, shape, starts: access.starts }
+    }
+
+    /// Work of one device for a declared kernel.
+    pub fn declared(kernel: &Kernel, operands: &[Layout], result: &Layout, mesh: &Mesh) -> LocalWork {
+        let extents: Vec<Vec<u64>> = operands.iter().map(|layout| layout.local_extents(mesh)).collect();
+        let lengths = kernel.block(&extents).unwrap_or_else(|| kernel.lengths.clone());
+        let blocks = operands.iter().chain([result]).map(|layout| layout.local_bytes(mesh).0);
+        let traffic = kernel.bytes(&lengths).map(|bytes| u64::try_from(bytes).unwrap_or(u64::MAX));
+        let traffic = Bytes(traffic.unwrap_or_else(|| blocks.fold(0, u64::saturating_add)));
+        let unit = DType::computing(operands.iter().map(|layout| layout.dtype));
+        let flops = kernel.flops(&lengths);
+        LocalWork { dtype: unit.unwrap_or(result.dtype), flops, traffic, shape: None, starts: true }
     }
 }
 
@@ -413,7 +426,11 @@ impl Plan {
     pub fn is_done(&self, id: StepId) -> bool {
         match self.step(id).op {
             StepOp::Input | StepOp::Carry => false,
-            StepOp::Collective(_) | StepOp::Product { .. } | StepOp::Reduce { .. } | StepOp::Map { .. } => true,
+            StepOp::Collective(_)
+            | StepOp::Product { .. }
+            | StepOp::Reduce { .. }
+            | StepOp::Map { .. }
+            | StepOp::Kernel(_) => true,
         }
     }
 
@@ -425,9 +442,12 @@ impl Plan {
                 let mesh = &self.program.mesh;
                 collective.kind().sends() && collective.axes(from, mesh).group_size(mesh) > 1
             }
-            StepOp::Input | StepOp::Carry | StepOp::Product { .. } | StepOp::Reduce { .. } | StepOp::Map { .. } => {
-                false
-            }
+            StepOp::Input
+            | StepOp::Carry
+            | StepOp::Product { .. }
+            | StepOp::Reduce { .. }
+            | StepOp::Map { .. }
+            | StepOp::Kernel(_) => false,
         }
     }
 
@@ -609,7 +629,7 @@ impl Plan {
             match step.op {
                 StepOp::Input | StepOp::Carry => {}
                 StepOp::Collective(_) => totals.communication += step.cost.time * times,
-                StepOp::Product { .. } | StepOp::Reduce { .. } | StepOp::Map { .. } => {
+                StepOp::Product { .. } | StepOp::Reduce { .. } | StepOp::Map { .. } | StepOp::Kernel(_) => {
                     totals.compute += step.cost.time * times
                 }
             }
@@ -626,6 +646,7 @@ fn local_cost(steps: &DiGraph<Step, u32>, id: StepId, access: &Access, costs: &d
     let work = |einsum| LocalWork::in_kernel(einsum, &layouts, &step.layout, mesh, access, paid);
     match &step.op {
         StepOp::Product { einsum } => Some(costs.product(&work(einsum))),
+        StepOp::Kernel(kernel) => Some(costs.product(&LocalWork::declared(kernel, &layouts, &step.layout, mesh))),
         StepOp::Reduce { einsum, .. } | StepOp::Map { einsum, .. } => Some(costs.map(&work(einsum))),
         StepOp::Input | StepOp::Carry | StepOp::Collective(_) => None,
     }
@@ -722,6 +743,8 @@ pub enum StepOp {
         /// The remaining dims.
         einsum: Einsum,
     },
+    /// A declared kernel.
+    Kernel(Arc<Kernel>),
     /// An elementwise function, a transposition or a renaming.
     Map {
         /// The function.

@@ -123,7 +123,7 @@ pub struct Run {
 /// The operator that combines the pieces of a step if the split dim is reduced.
 pub(super) fn adds_by(step: &Step) -> Option<Operator> {
     match &step.op {
-        StepOp::Product { .. } => Some(Operator::Sum),
+        StepOp::Product { .. } | StepOp::Kernel(_) => Some(Operator::Sum),
         StepOp::Reduce { operator, .. } => Some(operator.combiner()).filter(|operator| operator.folds()),
         StepOp::Input | StepOp::Carry | StepOp::Map { .. } | StepOp::Collective(_) => None,
     }
@@ -138,6 +138,13 @@ fn cut(step: &Step, operands: usize, index: Index) -> Option<Cut> {
         StepOp::Product { einsum } | StepOp::Reduce { einsum, .. } | StepOp::Map { einsum, .. } => {
             let at = |indices: &Vec<Index>| indices.iter().position(|known| *known == index);
             Cut { operands: einsum.operands.iter().map(at).collect(), result: at(&einsum.result) }
+        }
+        StepOp::Kernel(kernel) => {
+            if !kernel.sharded[place] {
+                return None;
+            }
+            let at = |indices: &Vec<Index>| indices.iter().position(|known| *known == index);
+            Cut { operands: kernel.einsum.operands.iter().map(at).collect(), result: at(&kernel.einsum.result) }
         }
     };
     let is_along = match &step.op {
@@ -158,6 +165,9 @@ fn index_at(step: &Step, operand: Option<usize>, dim: usize) -> Option<Index> {
         StepOp::Product { einsum } | StepOp::Reduce { einsum, .. } | StepOp::Map { einsum, .. } => {
             operand.map_or(&einsum.result, |place| &einsum.operands[place]).get(dim).copied()
         }
+        StepOp::Kernel(kernel) => {
+            operand.map_or(&kernel.einsum.result, |place| &kernel.einsum.operands[place]).get(dim).copied()
+        }
     }
 }
 
@@ -167,6 +177,7 @@ fn indices(step: &Step) -> Vec<Index> {
         StepOp::Input | StepOp::Carry => 0,
         StepOp::Collective(_) => step.layout.dims.len(),
         StepOp::Product { einsum } | StepOp::Reduce { einsum, .. } | StepOp::Map { einsum, .. } => einsum.index_count(),
+        StepOp::Kernel(kernel) => kernel.einsum.index_count(),
     };
     (0..count).filter_map(|index| Index::try_from(index).ok()).collect()
 }
@@ -195,7 +206,8 @@ pub fn runs(plan: &Plan) -> Vec<Run> {
     let kernel = plan.kernels.iter().flat_map(|kernel| kernel.iter().map(move |id| (*id, kernel))).collect();
     let grower = Grower { plan, operands, users, kernel };
     let is_seed = |id: &StepId| {
-        plan.communicates(*id) || matches!(plan.step(*id).op, StepOp::Product { .. } | StepOp::Reduce { .. })
+        plan.communicates(*id)
+            || matches!(plan.step(*id).op, StepOp::Product { .. } | StepOp::Reduce { .. } | StepOp::Kernel(_))
     };
     let seeds: Vec<Seed> = plan
         .ids()

@@ -31,7 +31,7 @@ impl Plan {
     /// The operation of a step as in tables: `AllGather_X`, `product`, `sum_{I,J}`, `relu`.
     pub fn op_label(&self, id: StepId) -> String {
         match &self.step(id).op {
-            StepOp::Input | StepOp::Carry | StepOp::Collective(_) => self.op_name(id),
+            StepOp::Input | StepOp::Carry | StepOp::Collective(_) | StepOp::Kernel(_) => self.op_name(id),
             StepOp::Product { .. } => "product".to_owned(),
             StepOp::Map { function: Function::Softmax { dim }, .. } => {
                 let dims = &self.step(id).layout.dims;
@@ -74,6 +74,7 @@ impl Plan {
             }
             StepOp::Product { einsum } => format!("product {einsum}"),
             StepOp::Reduce { operator, einsum } => format!("{operator} {einsum}"),
+            StepOp::Kernel(kernel) => kernel.name.clone(),
             StepOp::Map { function, einsum } if einsum.operands.iter().all(|operand| *operand == einsum.result) => {
                 function.to_string()
             }

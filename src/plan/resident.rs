@@ -18,9 +18,12 @@ impl Resident {
     pub(super) fn of(self, op: &StepOp) -> u64 {
         match op {
             StepOp::Collective(_) => self.moves,
-            StepOp::Input | StepOp::Carry | StepOp::Product { .. } | StepOp::Reduce { .. } | StepOp::Map { .. } => {
-                self.making
-            }
+            StepOp::Input
+            | StepOp::Carry
+            | StepOp::Product { .. }
+            | StepOp::Reduce { .. }
+            | StepOp::Map { .. }
+            | StepOp::Kernel(_) => self.making,
         }
     }
 }

@@ -34,11 +34,11 @@ use std::rc::Rc;
 
 /// The shardings of the operands of a local computation, one node in the space of each.
 ///
-/// There are many of these, so they are stored inline: no computation has more than three operands, and no space has
+/// There are many of these, so they are stored inline: no computation has more than four operands, and no space has
 /// 2^32 nodes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Origin {
-    operands: [u32; 3],
+    operands: [u32; 4],
     count: u8,
     /// One bit per operand.
     inside: u8,
@@ -147,7 +147,7 @@ pub(super) struct Way {
     pub(super) held: u64,
     flops: u128,
     /// Whether each operand is opened before the computation, so that it counts once in the sum.
-    opened: [bool; 3],
+    opened: [bool; 4],
 }
 
 /// The costs for a user to take an operand in a sharding, if possible.
@@ -263,9 +263,10 @@ impl<'a> Search<'a> {
     /// The dims of all operands of a local computation.
     fn index_count(&self, id: ValueId) -> usize {
         let operands = match &self.program.value(id).definition {
-            Definition::Product { local: false, .. } | Definition::Reduce { .. } | Definition::Map { .. } => {
-                self.program.value(id).definition.operands()
-            }
+            Definition::Product { local: false, .. }
+            | Definition::Reduce { .. }
+            | Definition::Map { .. }
+            | Definition::Kernel { .. } => self.program.value(id).definition.operands(),
             Definition::Product { local: true, .. }
             | Definition::Input { .. }
             | Definition::Move { .. }
@@ -685,7 +686,10 @@ impl<'a> Search<'a> {
                 let own = Score::new(self.costs.objective(), cost, 0).times(program.times(id));
                 vec![(self.space_mut(id).node(&to), score + own, Origin::of(source))]
             }
-            Definition::Product { .. } | Definition::Reduce { .. } | Definition::Map { .. } => {
+            Definition::Product { .. }
+            | Definition::Reduce { .. }
+            | Definition::Map { .. }
+            | Definition::Kernel { .. } => {
                 let ways = self.ways(id);
                 let pinned = value.pin.is_some() && self.heeds_pins;
                 let obeys = |assignment: &Assignment| !pinned || self.obeys(id, assignment);
@@ -885,7 +889,7 @@ impl<'a> Search<'a> {
                 program.layout(id, sharding.clone()).local_bytes(&program.mesh).0
             };
             let held = layouts.map(bytes).fold(0, u64::saturating_add);
-            let mut opened = [false; 3];
+            let mut opened = [false; 4];
             let missing = self.opened(id, &assignment);
             opened.iter_mut().zip(missing).for_each(|(opened, axes)| *opened = !axes.is_empty());
             list.push((Way { operands: nodes, result, own, apart, held, flops, opened }, assignment));
@@ -951,10 +955,17 @@ impl<'a> Search<'a> {
         let einsum = self.einsum(id);
         let extents: Vec<Vec<u64>> =
             operands.iter().map(|id| program.value(*id).dims.iter().map(|dim| dim.size).collect()).collect();
-        let lengths = einsum.lengths(&extents).unwrap_or_default();
+        let lengths = match &value.definition {
+            // An index of one element cannot be split.
+            Definition::Kernel { kernel, .. } => {
+                let all = kernel.lengths.iter().zip(&kernel.sharded);
+                all.map(|(length, sharded)| if *sharded { *length } else { 1 }).collect()
+            }
+            _ => einsum.lengths(&extents).unwrap_or_default(),
+        };
         let whole = match &value.definition {
             Definition::Product { local: true, .. } => return self.local_product(id).into_iter().collect(),
-            Definition::Product { .. } | Definition::Reduce { .. } => None,
+            Definition::Product { .. } | Definition::Reduce { .. } | Definition::Kernel { .. } => None,
             Definition::Map { function, .. } => softmax_dim(*function),
             Definition::Input { .. }
             | Definition::Move { .. }
@@ -966,6 +977,7 @@ impl<'a> Search<'a> {
         let sums = match &value.definition {
             Definition::Reduce { operator, .. } => *operator,
             Definition::Product { .. }
+            | Definition::Kernel { .. }
             | Definition::Map { .. }
             | Definition::Input { .. }
             | Definition::Move { .. }
@@ -998,7 +1010,8 @@ impl<'a> Search<'a> {
             }
             Definition::Map { function, .. } => passes::map(*function, operator, &from, value.dtype),
             Definition::Reduce { operator: own, .. } => passes::reduce(*own, operator, from[0], value.dtype),
-            Definition::Input { .. }
+            Definition::Kernel { .. }
+            | Definition::Input { .. }
             | Definition::Move { .. }
             | Definition::Collective { .. }
             | Definition::Rename { .. } => None,
@@ -1035,7 +1048,7 @@ impl<'a> Search<'a> {
             | Definition::Move { .. }
             | Definition::Collective { .. }
             | Definition::Rename { .. } => true,
-            Definition::Input { .. } => false,
+            Definition::Input { .. } | Definition::Kernel { .. } => false,
         }
     }
 
@@ -1086,12 +1099,17 @@ impl<'a> Search<'a> {
         let result = program.layout(id, assignment.result.clone());
         let bytes = result.local_bytes(&program.mesh).0;
         let paid = |product: usize| self.structure.paid(product, bytes);
+        if let Definition::Kernel { kernel, .. } = &program.value(id).definition {
+            let work = LocalWork::declared(kernel, &layouts, &result, &program.mesh);
+            return (self.costs.product(&work), work.flops);
+        }
         let work = LocalWork::in_kernel(&self.einsum(id), &layouts, &result, &program.mesh, access, paid);
         match &program.value(id).definition {
             Definition::Product { .. } => (self.costs.product(&work), work.flops),
             Definition::Input { .. }
             | Definition::Reduce { .. }
             | Definition::Map { .. }
+            | Definition::Kernel { .. }
             | Definition::Move { .. }
             | Definition::Collective { .. }
             | Definition::Rename { .. } => (self.costs.map(&work), 0),

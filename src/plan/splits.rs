@@ -60,7 +60,7 @@ fn may_save(plan: &Plan, softmax: ValueId) -> bool {
                 step.value == softmax
                     && !spread.is_subset(step.layout.sharding.dim_axes().union(step.layout.sharding.open))
             }
-            StepOp::Input | StepOp::Carry | StepOp::Product { .. } | StepOp::Reduce { .. } => false,
+            StepOp::Input | StepOp::Carry | StepOp::Product { .. } | StepOp::Reduce { .. } | StepOp::Kernel(_) => false,
         }
     })
 }

@@ -172,6 +172,8 @@ impl Labels<'_> {
                     None => (step.op.clone(), bare.clone()),
                 }
             }
+            // New dims of its result have no axes.
+            StepOp::Kernel(_) => (step.op.clone(), bare.clone()),
             StepOp::Product { einsum } | StepOp::Reduce { einsum, .. } | StepOp::Map { einsum, .. } => {
                 let mut sharding = passed(einsum, operands, bare, self.units);
                 let operator = if bare.open.is_empty() { self.operator() } else { bare.operator };

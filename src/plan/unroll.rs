@@ -167,6 +167,9 @@ impl Values {
             Definition::Map { function, operands } => {
                 Definition::Map { function: *function, operands: operands.iter().map(image).collect() }
             }
+            Definition::Kernel { kernel, operands } => {
+                Definition::Kernel { kernel: kernel.clone(), operands: operands.iter().map(image).collect() }
+            }
             Definition::Reduce { operand, operator } => {
                 Definition::Reduce { operand: image(operand), operator: *operator }
             }

@@ -49,6 +49,7 @@ impl Checker {
                 Definition::Input { .. }
                 | Definition::Reduce { .. }
                 | Definition::Map { .. }
+                | Definition::Kernel { .. }
                 | Definition::Move { .. }
                 | Definition::Collective { .. }
                 | Definition::Rename { .. } => "write its layout in brackets where it is computed",

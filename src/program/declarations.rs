@@ -83,6 +83,7 @@ pub(super) fn read(ast: &Ast, diagnostics: &mut Diagnostics) -> Option<Ground> {
             }
             StatementKind::Output(_)
             | StatementKind::Def { .. }
+            | StatementKind::Kernel(_)
             | StatementKind::Return(_)
             | StatementKind::Expect(_)
             | StatementKind::Limit { .. }

@@ -47,6 +47,7 @@ impl Checker {
                 | Definition::Reduce { operand, .. } => *operand,
                 Definition::Map { function: Function::Cast(_), .. }
                 | Definition::Product { .. }
+                | Definition::Kernel { .. }
                 | Definition::Input { .. } => {
                     return id;
                 }

@@ -727,6 +727,33 @@ pub(super) enum CheckError {
         help: String,
     },
 
+    #[error("kernel `{name}` {why}")]
+    #[diagnostic(code("kernel-declaration"))]
+    KernelDeclaration {
+        name: String,
+        why: String,
+        #[label("here")]
+        at: Span,
+        #[help]
+        help: String,
+    },
+
+    #[error("kernel `{name}` needs dim `{dim}` whole or sums over it, and `{dim}` is padded from {size} to {padded}")]
+    #[diagnostic(
+        code("kernel-padded"),
+        help(
+            "give `{dim}` a size that its shards divide, or declare `shard {dim}` if the kernel works on each element of it alone"
+        )
+    )]
+    KernelPadded {
+        name: String,
+        dim: String,
+        size: u64,
+        padded: u64,
+        #[label("its padding would be read here")]
+        at: Span,
+    },
+
     #[error("`return` outside of a function")]
     #[diagnostic(code("return-outside"), help("write `output {value}` to declare a result of the program"))]
     ReturnOutside {

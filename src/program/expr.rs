@@ -25,6 +25,16 @@ pub(super) enum Operand {
     Number(f64),
 }
 
+impl Operand {
+    /// The array, if it is one.
+    pub(super) fn array(&self) -> Option<ValueId> {
+        match self {
+            Operand::Array(id) => Some(*id),
+            Operand::Number(_) => None,
+        }
+    }
+}
+
 /// The language's functions, except casts.
 const FUNCTIONS: [&str; 30] = [
     "relu",

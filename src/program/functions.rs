@@ -13,9 +13,10 @@ use crate::diag::Severity;
 use crate::function::Scalar;
 use crate::layout::Dim;
 use crate::span::Span;
-use crate::syntax::{DimName, Expr, ExprKind, Name, Statement, StatementKind, Target};
+use crate::syntax::{DimName, Expr, ExprKind, KernelDecl, Name, Statement, StatementKind, Target};
 use itertools::Itertools;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// A user function.
 #[derive(Clone, Debug)]
@@ -30,6 +31,8 @@ pub(super) struct Declared {
     calls: usize,
     /// Whether an error in it was reported.
     reported: bool,
+    /// For a declared kernel, its costs and its dims; it has no body.
+    kernel: Option<Arc<KernelDecl>>,
 }
 
 /// The saved scope of the caller.
@@ -50,13 +53,8 @@ impl Checker {
 
     /// Registers a function; its statements are checked at each call.
     pub(super) fn declare_function(&mut self, name: &Name, parameters: &[Target], body: &[Statement]) {
-        if let Some(known) = self.functions.get(&name.node) {
-            let (name, first, second) = (name.node.clone(), Some(known.name.span), name.span);
-            return self.diagnostics.push(&CheckError::FunctionRedeclared { name, first, second });
-        }
-        if self.is_function(&name.node) {
-            let (name, first, second) = (name.node.clone(), None, name.span);
-            return self.diagnostics.push(&CheckError::FunctionRedeclared { name, first, second });
+        if self.is_redeclared(name) {
+            return;
         }
         let wrong = |why: &str, at: Span, help: &str| {
             let (name, why, help) = (name.node.clone(), why.to_owned(), help.to_owned());
@@ -95,8 +93,33 @@ impl Checker {
         let result = result.unwrap_or(Expr { kind: ExprKind::Number(Scalar(0.0)), span: name.span });
         let (place, calls) = (self.functions.len(), 0);
         let (parameters, body) = (parameters.to_vec(), inside.to_vec());
-        let declared = Declared { place, name: name.clone(), parameters, body, result, calls, reported };
+        let kernel = None;
+        let declared = Declared { place, name: name.clone(), parameters, body, result, calls, reported, kernel };
         self.functions.insert(name.node.clone(), declared);
+    }
+
+    /// Registers a declared kernel.
+    pub(super) fn register(&mut self, kernel: Arc<KernelDecl>, reported: bool) {
+        let name = kernel.name.clone();
+        if self.is_redeclared(&name) {
+            return;
+        }
+        let (place, parameters, calls) = (self.functions.len(), kernel.parameters.clone(), 0);
+        let (body, result) = (Vec::new(), Expr { kind: ExprKind::Number(Scalar(0.0)), span: name.span });
+        let key = name.node.clone();
+        let kernel = Some(kernel);
+        self.functions.insert(key, Declared { place, name, parameters, body, result, calls, reported, kernel });
+    }
+
+    /// Reports a name that a function or a kernel already has.
+    fn is_redeclared(&mut self, name: &Name) -> bool {
+        let first = self.functions.get(&name.node).map(|known| known.name.span);
+        let is_known = first.is_some() || self.is_function(&name.node);
+        if is_known {
+            let (name, second) = (name.node.clone(), name.span);
+            self.diagnostics.push(&CheckError::FunctionRedeclared { name, first, second });
+        }
+        is_known
     }
 
     /// The value of a call of a user function; `None` for other calls.
@@ -123,7 +146,8 @@ impl Checker {
                 many => format!("{many} arguments"),
             };
             let (count, at) = (arguments.len(), function.span);
-            let help = format!("declared as `def {whole}({})`", declared.parameters.iter().join(", "));
+            let word = if declared.kernel.is_some() { "kernel" } else { "def" };
+            let help = format!("declared as `{word} {whole}({})`", declared.parameters.iter().join(", "));
             return Err(CheckError::Arguments { name: whole, takes, count, at, help }.into());
         }
         let mut given = Vec::new();
@@ -143,7 +167,12 @@ impl Checker {
             self.parameter(&declared, parameter, *operand, argument.span)
         });
         let fits = bound.is_ok();
-        let result = bound.and_then(|()| self.inside(&declared, requested)).map_err(|failure| {
+        let operands = || given.iter().filter_map(|operand| operand.array()).collect();
+        let computed = bound.and_then(|()| match &declared.kernel {
+            Some(kernel) => self.opaque(kernel, operands(), span),
+            None => self.inside(&declared, requested),
+        });
+        let result = computed.map_err(|failure| {
             self.tell(failure);
             Failure::Reported
         });
@@ -227,6 +256,9 @@ impl Checker {
             }
         }
         self.bind(Some(&name.node), Some(id), name.span, true);
+        if let (Some(_), Some(binding)) = (&declared.kernel, self.bindings.last_mut()) {
+            binding.used = true;
+        }
         Ok(())
     }
 

@@ -47,6 +47,7 @@ impl<'a> Names<'a> {
                 }
                 StatementKind::Repeat { body, .. } | StatementKind::Def { body, .. } => self.statements(body),
                 StatementKind::Return(value) => self.expr(value),
+                StatementKind::Kernel(kernel) => kernel.reference.iter().for_each(|formula| self.expr(formula)),
                 StatementKind::Mesh { .. }
                 | StatementKind::View { .. }
                 | StatementKind::Dims(_)

@@ -15,6 +15,7 @@ mod functions;
 mod grid;
 mod infer;
 mod iota;
+mod kernels;
 mod layouts;
 mod links;
 mod local;
@@ -50,6 +51,7 @@ use crate::diag::Diagnostics;
 use crate::dtype::DType;
 use crate::einsum::Einsum;
 use crate::function::Function;
+use crate::kernel::Kernel;
 use crate::layout::{Dim, DimId, Dims, Layout, Sharding};
 use crate::link::DegradedLink;
 use crate::mesh::{Axes, Mesh};
@@ -59,6 +61,7 @@ use crate::span::{LineIndex, Span, Spanned};
 use crate::supply::Supply;
 use crate::syntax::{Ast, Name};
 use std::ops::Range;
+use std::sync::Arc;
 
 /// Checks a program. Returns all findings, and the program if there are no errors.
 pub fn check(ast: &Ast) -> (Option<Program>, Diagnostics) {
@@ -201,6 +204,9 @@ impl Program {
             (None, Definition::Product { operands: [left, right], .. }) => {
                 format!("({}*{})", named(left), named(right))
             }
+            (None, Definition::Kernel { kernel, operands }) => {
+                format!("{}({})", kernel.name, operands.iter().map(named).collect::<Vec<_>>().join(", "))
+            }
             (None, Definition::Reduce { operator, operand }) => format!("{operator}({})", named(operand)),
             (None, Definition::Move { operand, .. } | Definition::Collective { operand, .. }) => self.name(*operand),
             (None, Definition::Rename { operand }) => self.name(*operand),
@@ -238,6 +244,7 @@ impl Program {
         let dims = |id: ValueId| -> Vec<DimId> { self.value(id).dims.iter().map(|dim| dim.id).collect() };
         match &value.definition {
             Definition::Rename { .. } => Einsum::new(&[dims(id)], &dims(id)),
+            Definition::Kernel { kernel, .. } => kernel.einsum.clone(),
             definition => {
                 let operands: Vec<Vec<DimId>> = definition.operands().iter().map(|id| dims(*id)).collect();
                 Einsum::new(&operands, &dims(id))
@@ -339,6 +346,13 @@ pub enum Definition {
         /// The operands.
         operands: Vec<ValueId>,
     },
+    /// A declared kernel.
+    Kernel {
+        /// Its dims and costs.
+        kernel: Arc<Kernel>,
+        /// The operands.
+        operands: Vec<ValueId>,
+    },
     /// The same array in the exact layout; the order of dims may differ.
     Move {
         /// The operand.
@@ -376,6 +390,7 @@ impl Definition {
             | Definition::Product { .. }
             | Definition::Reduce { .. }
             | Definition::Map { .. }
+            | Definition::Kernel { .. }
             | Definition::Move { written: false, .. }
             | Definition::Rename { .. } => false,
         }
@@ -386,7 +401,7 @@ impl Definition {
         match self {
             Definition::Input { .. } => &mut [],
             Definition::Product { operands, .. } => operands,
-            Definition::Map { operands, .. } => operands,
+            Definition::Map { operands, .. } | Definition::Kernel { operands, .. } => operands,
             Definition::Reduce { operand, .. }
             | Definition::Move { operand, .. }
             | Definition::Collective { operand, .. }
@@ -399,7 +414,7 @@ impl Definition {
         match self {
             Definition::Input { .. } => &[],
             Definition::Product { operands, .. } => operands,
-            Definition::Map { operands, .. } => operands,
+            Definition::Map { operands, .. } | Definition::Kernel { operands, .. } => operands,
             Definition::Reduce { operand, .. }
             | Definition::Move { operand, .. }
             | Definition::Collective { operand, .. }

@@ -223,6 +223,14 @@ impl Checker {
         Ok(())
     }
 
+    /// A declared kernel accepts no open sums.
+    pub(super) fn check_closed(&self, operands: &[ValueId], kernel: &str) -> Checked<()> {
+        match operands.iter().find(|id| !self.open(**id).0.is_empty()) {
+            Some(id) => Err(self.misuse(*id, format!("{kernel}(a + b) may differ from {kernel}(a) + {kernel}(b)"))),
+            None => Ok(()),
+        }
+    }
+
     /// A reduction over dims accepts open sums of its own operator only.
     pub(super) fn check_reduce_open(&self, reduction: Operator, id: ValueId, dtype: DType) -> Checked<()> {
         let (open, operator) = self.open(id);
@@ -276,7 +284,15 @@ impl Checker {
     fn passed_sums(&self, value: &Value, operator: Operator) -> Option<(Operator, AxisSet)> {
         let operands = value.definition.operands();
         let dims = operands.iter().flat_map(|id| &self.value(*id).dims);
-        let gone: Vec<&Dim> = dims.filter(|dim| !value.dims.contains(dim)).collect();
+        let may_split = |dim: &&Dim| match &value.definition {
+            Definition::Kernel { kernel, operands } => {
+                let place = |id: &ValueId| self.value(*id).dims.iter().position(|own| own == *dim);
+                let mut indices = operands.iter().zip(&kernel.einsum.operands);
+                indices.any(|(id, own)| place(id).is_some_and(|place| kernel.sharded[usize::from(own[place])]))
+            }
+            _ => true,
+        };
+        let gone: Vec<&Dim> = dims.filter(|dim| !value.dims.contains(dim)).filter(may_split).collect();
         let cuts = |axis: &AxisId| gone.iter().any(|dim| self.padded(dim).is_multiple_of(self.mesh.size(*axis)));
         let made = |own: Operator| -> AxisSet {
             if own == operator { self.mesh.axis_ids().filter(cuts).collect() } else { AxisSet::NONE }
@@ -291,6 +307,7 @@ impl Checker {
                 (passes::reduce(*own, operator, from[0], value.dtype), made(*own))
             }
             Definition::Map { function, .. } => (passes::map(*function, operator, &from, value.dtype), AxisSet::NONE),
+            Definition::Kernel { .. } => (None, made(Operator::Sum)),
             Definition::Rename { operand } | Definition::Move { operand, .. } => {
                 return Some((operator, self.known_sums(*operand, operator)));
             }

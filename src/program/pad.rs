@@ -15,17 +15,23 @@ use super::error::CheckError;
 use super::{Carried, Definition, Program, Value, ValueId, Wanted};
 use crate::diag::Diagnostics;
 use crate::function::{Filler, Function};
+use crate::kernel::Kernel;
 use crate::layout::{Dim, DimId};
 use crate::mesh::Mesh;
 use crate::span::Span;
 use crate::units::gcd;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
+use std::sync::Arc;
 
 /// Pads the dims of a program so that all written layouts divide; `places` are those of the values' layouts.
 pub(super) fn pad(program: Program, places: &[Span], diagnostics: &mut Diagnostics) -> Program {
     let padded = padded_sizes(&program);
     if padded.is_empty() {
+        return program;
+    }
+    if let Some(error) = read_by_kernel(&program, &padded) {
+        diagnostics.push(&error);
         return program;
     }
     for (dim, size) in &padded {
@@ -52,6 +58,33 @@ pub(super) fn pad(program: Program, places: &[Span], diagnostics: &mut Diagnosti
         return program;
     }
     Padder::new(program, padded).run()
+}
+
+/// A kernel that would read padding: of a dim that it needs whole or sums over.
+fn read_by_kernel(program: &Program, padded: &BTreeMap<DimId, u64>) -> Option<CheckError> {
+    (0..program.values.len()).find_map(|index| {
+        let Definition::Kernel { kernel, .. } = &program.values[index].definition else { return None };
+        let is_kept =
+            |index: usize| kernel.sharded[index] && kernel.einsum.result.iter().any(|kept| usize::from(*kept) == index);
+        let mut read = kernel_dims(program, index).into_iter().enumerate().filter(|(index, _)| !is_kept(*index));
+        let (_, dim) = read.find(|(_, dim)| padded.contains_key(dim))?;
+        let (name, padded) = (kernel.name.clone(), padded[&dim]);
+        let (size, dim) = (program.dims.size(dim), program.dims.name(dim));
+        Some(CheckError::KernelPadded { name, dim, size, padded, at: program.values[index].span })
+    })
+}
+
+/// The dim of each index of a kernel.
+fn kernel_dims(program: &Program, index: usize) -> Vec<DimId> {
+    let value = &program.values[index];
+    let of_operands = value.definition.operands().iter().flat_map(|id| &program.value(*id).dims);
+    let all = of_operands.chain(&value.dims).map(|dim| dim.id);
+    all.fold(Vec::new(), |mut seen, dim| {
+        if !seen.contains(&dim) {
+            seen.push(dim);
+        }
+        seen
+    })
 }
 
 /// The new sizes of padded dims.
@@ -183,6 +216,12 @@ impl Padder {
         for operand in value.definition.operands_mut() {
             *operand = self.renumbered[operand.index()];
         }
+        if let Definition::Kernel { kernel, .. } = &mut value.definition {
+            let dims = kernel_dims(&self.old, index);
+            let size = |(dim, length): (DimId, u64)| self.padded.get(&dim).copied().unwrap_or(length);
+            let lengths = dims.into_iter().zip(kernel.lengths.clone()).map(size).collect();
+            *kernel = Arc::new(Kernel { lengths, ..kernel.as_ref().clone() });
+        }
         self.fill_operands(&mut value);
         let mut dirty = self.dirty_dims(&value);
         let old = ValueId(u32::try_from(index).expect("fewer values than bytes of source"));
@@ -234,6 +273,7 @@ impl Padder {
                 }
             }
             Definition::Map { .. }
+            | Definition::Kernel { .. }
             | Definition::Input { .. }
             | Definition::Move { .. }
             | Definition::Collective { .. }
@@ -289,6 +329,8 @@ impl Padder {
             }
             // Of 0 every reduction makes 0.
             Definition::Reduce { operand, .. } => all.into_iter().filter(|dim| dirty(operand).contains(dim)).collect(),
+            // It may make anything of 0.
+            Definition::Kernel { .. } => all,
             Definition::Map { function, operands } => match function {
                 // Of minus infinity a softmax makes 0.
                 Function::Softmax { dim } => without(all, value.dims[usize::from(*dim)].id),

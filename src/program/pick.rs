@@ -7,6 +7,8 @@ pub(super) enum Pick {
     OneHot,
     /// `take_V(E, ids)`
     Take,
+    /// `scatter_V(u, ids)`
+    Scatter,
     /// `slice_{S->T}(x, 3)`
     Slice,
     /// `pad_{S->T}(x, 3)`
@@ -32,9 +34,10 @@ pub(super) enum Pick {
 }
 
 impl Pick {
-    const ALL: [Pick; 13] = [
+    const ALL: [Pick; 14] = [
         Pick::OneHot,
         Pick::Take,
+        Pick::Scatter,
         Pick::Slice,
         Pick::Pad,
         Pick::Concat,
@@ -53,6 +56,7 @@ impl Pick {
         match self {
             Pick::OneHot => ("onehot", "`onehot_V(ids)`"),
             Pick::Take => ("take", "`take_V(E, ids)`"),
+            Pick::Scatter => ("scatter", "`scatter_V(u, ids)`, which adds each row of `u` to row `ids` of zeros"),
             Pick::Slice => ("slice", "`slice_{S->T}(x, 3)`, which begins at 3"),
             Pick::Pad => ("pad", "`pad_{S->T}(x, 3)`, with 3 zeros before it"),
             Pick::Concat => ("concat", "`concat_{S,R->T}(a, b)`"),
@@ -85,7 +89,7 @@ impl Pick {
     /// Whether the number of arguments fits.
     pub(super) fn takes(self, count: usize) -> bool {
         match self {
-            Pick::Take => count == 2,
+            Pick::Take | Pick::Scatter => count == 2,
             Pick::Slice | Pick::Pad => count == 1 || count == 2,
             Pick::Shift => count == 2,
             Pick::Concat | Pick::Stack => count >= 2,
@@ -102,6 +106,7 @@ impl Pick {
             Pick::Concat => dims == 2 || dims == arguments + 1,
             Pick::OneHot
             | Pick::Take
+            | Pick::Scatter
             | Pick::Stack
             | Pick::Shift
             | Pick::Reverse

@@ -45,7 +45,7 @@ impl Checker {
             let (name, count) = (word.to_owned(), arguments.len());
             let takes = match pick {
                 Pick::Concat | Pick::Stack => "two or more arrays",
-                Pick::Take => "an array and positions",
+                Pick::Take | Pick::Scatter => "an array and positions",
                 Pick::Slice | Pick::Pad | Pick::Shift => "an array and a number",
                 _ => "one array",
             };
@@ -66,6 +66,7 @@ impl Checker {
                 self.is_at(Operand::Array(ids), along[0], requested, span)
             }
             Pick::Take => self.take(along[0], arguments, requested, span),
+            Pick::Scatter => self.scatter(along[0], arguments, requested, span),
             Pick::Slice => self.slice(along[0], along[1], arguments, requested, span),
             Pick::Pad => self.padded_with_zeros(along[0], along[1], arguments, requested, span),
             Pick::Concat => self.concat(&along, arguments, requested, span),
@@ -121,6 +122,48 @@ impl Checker {
         let rest = self.value(id).dims.iter().filter(|dim| **dim != along.dim && !dims.contains(dim)).copied();
         dims.extend(rest.collect_vec());
         self.selected(mask, id, dims, requested, span)
+    }
+
+    /// `scatter_V(u, ids)`: the sum of the rows of `u` with each position, as in the gradient of `take_V(E, ids)`.
+    fn scatter(
+        &mut self,
+        along: Along<'_>,
+        arguments: &[Expr],
+        requested: Option<&[RequestedDim]>,
+        span: Span,
+    ) -> Checked<ValueId> {
+        let id = self.array_expr(&arguments[0], None)?;
+        let ids = self.array_expr(&arguments[1], None)?;
+        let (own, rows) = (self.value(id).dims.clone(), self.value(ids).dims.clone());
+        let misfit = |help: String| {
+            let name = format!("scatter_{}", along.name.node);
+            CheckError::FunctionSubscript { name, at: along.name.span, help }
+        };
+        if own.contains(&along.dim) || rows.contains(&along.dim) {
+            let help = format!("it makes a new dim `{}`, which the operands must not have", along.name.node);
+            return Err(misfit(help).into());
+        }
+        if let Some(missing) = rows.iter().find(|dim| !own.contains(dim)) {
+            let (dim, values) = (self.dims.name(missing.id), self.show(id));
+            return Err(misfit(format!("the positions have a row for each `{dim}`, which `{values}` lacks")).into());
+        }
+        let dtype = self.value(id).dtype;
+        if dtype == DType::Bool {
+            let (operation, at) = ("`scatter`".to_owned(), self.use_place(id));
+            return Err(CheckError::NeedsNumber { operation, dtype, at }.into());
+        }
+        let mask = self.is_at(Operand::Array(ids), along, None, span)?;
+        let dims: Vec<Dim> =
+            std::iter::once(along.dim).chain(own.into_iter().filter(|dim| !rows.contains(dim))).collect();
+        let dims = match requested {
+            Some(requested) if requested.len() == dims.len() && self.unmatched(requested, &dims).is_none() => {
+                self.matched(requested, &dims)
+            }
+            Some(_) | None => dims,
+        };
+        let factor = self.map(Function::Cast(dtype), &[mask], None, span)?;
+        let sums = Operator::Sum.reduced(dtype);
+        self.add(sums, dims, Definition::Product { operands: [factor, id], local: false }, span)
     }
 
     /// `slice_{S->T}(x, 3)`

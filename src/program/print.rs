@@ -88,6 +88,7 @@ impl Program {
             Definition::Product { local: true, .. } => format!("local product {}", self.einsum(id)),
             Definition::Reduce { operator, .. } => format!("{operator} {}", self.einsum(id)),
             Definition::Map { function, .. } => format!("{function} {}", self.einsum(id)),
+            Definition::Kernel { kernel, .. } => format!("{} {}", kernel.name, kernel.einsum),
             Definition::Move { .. } => "move".to_owned(),
             Definition::Collective { collective, from, operand } => {
                 let name = collective.name(from, &self.mesh, |dim| dim_name(*operand, dim));

@@ -146,6 +146,7 @@ impl Checker {
             StatementKind::View { .. } => "axis",
             StatementKind::Dims(_) => "dims",
             StatementKind::Def { .. } => "def",
+            StatementKind::Kernel(_) => "kernel",
             StatementKind::Return(_) => "return",
             StatementKind::Output(_) => "output",
             StatementKind::Expect(_) => "expect",
@@ -304,6 +305,7 @@ fn assigned<'a>(body: &'a [Statement], names: &mut Vec<Assigned<'a>>) {
             | StatementKind::Dims(_)
             | StatementKind::Output(_)
             | StatementKind::Def { .. }
+            | StatementKind::Kernel(_)
             | StatementKind::Return(_)
             | StatementKind::Expect(_)
             | StatementKind::Limit { .. }

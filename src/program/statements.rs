@@ -51,6 +51,7 @@ impl Checker {
                 }
             }
             StatementKind::Def { name, parameters, body } => self.declare_function(name, parameters, body),
+            StatementKind::Kernel(kernel) => self.declare_kernel(kernel),
             StatementKind::Return(value) => {
                 let value = match &value.kind {
                     ExprKind::Array(_) => value.to_string(),
@@ -339,6 +340,7 @@ impl Checker {
                     Definition::Product { .. }
                     | Definition::Reduce { .. }
                     | Definition::Map { .. }
+                    | Definition::Kernel { .. }
                     | Definition::Rename { .. } => fresh && in_order,
                     Definition::Collective { .. } => {
                         fresh && in_order && self.exact(id).is_some_and(|gives| written.wanted.allows(gives))

@@ -95,7 +95,7 @@ fn busiest_engine(plan: &Plan, topology: &Topology) -> Time {
     for id in plan.ids() {
         let step = plan.step(id);
         let work = match &step.op {
-            StepOp::Product { .. } => Work::MatMul,
+            StepOp::Product { .. } | StepOp::Kernel(_) => Work::MatMul,
             StepOp::Reduce { .. } => Work::Reduce,
             StepOp::Map { function: Function::Fill { .. }, .. } => Work::Fill,
             StepOp::Map { .. } => Work::Map,
@@ -114,7 +114,12 @@ fn busiest_links(plan: &Plan, topology: &Topology) -> (Time, Unit) {
         let Unit::Links(axes) = unit else { return (Time::ZERO, unit) };
         let moves = plan.ids().filter_map(|id| match &plan.step(id).op {
             StepOp::Collective(collective) => Some((id, collective, plan.operands(id)[0])),
-            StepOp::Input | StepOp::Carry | StepOp::Product { .. } | StepOp::Reduce { .. } | StepOp::Map { .. } => None,
+            StepOp::Input
+            | StepOp::Carry
+            | StepOp::Product { .. }
+            | StepOp::Reduce { .. }
+            | StepOp::Map { .. }
+            | StepOp::Kernel(_) => None,
         });
         let busy = moves.map(|(id, collective, operand)| {
             crossing(collective, &plan.step(operand).layout, topology, axes) * plan.times(id)

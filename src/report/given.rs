@@ -87,7 +87,9 @@ impl Given {
             let (array, definition) = self.schedule.show_output(output);
             let what = match &self.schedule.array(output.array).definition {
                 Dense::Input { .. } => format!("{array}, an input"),
-                Dense::Product { .. } | Dense::Reduce { .. } | Dense::Map { .. } => format!("{array} = {definition}"),
+                Dense::Product { .. } | Dense::Reduce { .. } | Dense::Map { .. } | Dense::Kernel { .. } => {
+                    format!("{array} = {definition}")
+                }
             };
             writeln!(report, "         {} is {what}", self.name(output.value)).expect("a string");
         }

@@ -145,6 +145,9 @@ pub(super) struct ProofDocument {
     followed: usize,
     /// Axes along which the other devices follow by symmetry.
     collapsed: Vec<String>,
+    /// Declared kernels, whose sharding rules are taken as declared.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    kernels: Vec<String>,
 }
 
 impl ProofDocument {
@@ -154,6 +157,7 @@ impl ProofDocument {
             operations: proof.map_or(0, |proof| proof.operations),
             followed: proof.map_or(0, |proof| proof.followed),
             collapsed: proof.map(|proof| collapsed(proof, mesh)).unwrap_or_default(),
+            kernels: proof.map(|proof| proof.kernels.clone()).unwrap_or_default(),
         }
     }
 }
@@ -180,6 +184,10 @@ pub fn proof(proof: &Proof, mesh: &Mesh) -> String {
             ),
         };
         writeln!(text, "         {how}").expect("a string");
+    }
+    if !proof.kernels.is_empty() {
+        let kernels = proof.kernels.iter().map(|kernel| format!("`{kernel}`")).join(", ");
+        writeln!(text, "         declared kernels are taken as declared: {kernels}").expect("a string");
     }
     text
 }

@@ -150,6 +150,7 @@ fn operation(plan: &Plan, id: StepId) -> (&'static str, Vec<String>, Option<Stri
         StepOp::Product { .. } => return ("MatMul", Vec::new(), None),
         StepOp::Reduce { .. } => return ("Reduce", Vec::new(), None),
         StepOp::Map { .. } => return ("Map", Vec::new(), None),
+        StepOp::Kernel(_) => return ("Kernel", Vec::new(), None),
         StepOp::Collective(collective) => collective,
     };
     let from = &plan.step(plan.operands(id)[0]).layout.sharding;
@@ -181,7 +182,9 @@ pub fn step_bound(plan: &Plan, id: StepId, topology: &Topology) -> Certificate {
             return bounds::certificate(collective, &plan.step(plan.operands(id)[0]).layout, topology);
         }
         StepOp::Input | StepOp::Carry => Time::ZERO,
-        StepOp::Product { .. } | StepOp::Reduce { .. } | StepOp::Map { .. } => plan.step(id).cost.time,
+        StepOp::Product { .. } | StepOp::Reduce { .. } | StepOp::Map { .. } | StepOp::Kernel(_) => {
+            plan.step(id).cost.time
+        }
     };
     Certificate { bound: Bound { latency: Time::ZERO, bandwidth }, reason: Reason::Nothing, largest: true }
 }

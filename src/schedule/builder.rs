@@ -5,11 +5,13 @@ use super::{ArrayId, CoordMap, Cut, OpId, OpKind, Operation, Region, Route, Sche
 use crate::dtype::DType;
 use crate::einsum::Einsum;
 use crate::function::{Filler, Function};
+use crate::kernel::Kernel;
 use crate::layout::{DimId, Sharding};
 use crate::mesh::{AxisId, Mesh};
 use crate::operator::Operator;
 use crate::span::Span;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// Adds operations of one step of a plan to a schedule.
 ///
@@ -170,6 +172,17 @@ impl<'a> Builder<'a> {
         let extents = self.result_extents(&[operand], &einsum);
         let dtype = operator.reduced(self.dtype(operand));
         self.push(OpKind::Reduce { operator, einsum }, dtype, extents, &[operand])
+    }
+
+    /// Adds a declared kernel with results of type `dtype`.
+    ///
+    /// # Panics
+    /// If the blocks do not match the kernel.
+    pub fn kernel(&mut self, operands: &[OpId], kernel: Arc<Kernel>, dtype: DType) -> OpId {
+        let extents: Vec<Vec<u64>> = operands.iter().map(|operand| self.extents(*operand).to_vec()).collect();
+        let lengths = kernel.block(&extents).expect("the planner keeps whole dims whole");
+        let extents = kernel.result(&lengths);
+        self.push(OpKind::Kernel(kernel), dtype, extents, operands)
     }
 
     /// Adds a unary function.

@@ -14,6 +14,7 @@
 //! form.
 
 use super::text::names::{array_names, coordinate, dim_text};
+use super::words;
 use super::{Array, CoordMap, Cut, Dense, OpId, OpKind, Operation, Output, Region, Route, Schedule, Sources};
 use crate::layout::Sharding;
 use crate::mesh::{Axes, AxisId, DeviceId, Mesh};
@@ -79,6 +80,9 @@ fn definition(array: &Array, names: &[String]) -> String {
         Dense::Input { supply: Supply::Counted } => "iota".to_owned(),
         Dense::Product { operands: [left, right], einsum } => format!("{} * {} by {einsum}", name(left), name(right)),
         Dense::Reduce { operator, operand, einsum } => format!("reduce {operator} {} by {einsum}", name(operand)),
+        Dense::Kernel { kernel, operands } => {
+            format!("call {} {}", words::kernel_text(kernel), operands.iter().map(name).format(", "))
+        }
         Dense::Map { function, operands, einsum } => {
             format!("{function} {} by {einsum}", operands.iter().map(name).format(", "))
         }
@@ -126,6 +130,7 @@ impl Schedule {
             OpKind::MatMul { einsum } => write!(f, "mat_mul {einsum} {values}")?,
             OpKind::Reduce { operator, einsum } => write!(f, "reduce {operator} {einsum} {values}")?,
             OpKind::Map { function, einsum } => write!(f, "map {function} {einsum} {values}")?,
+            OpKind::Kernel(kernel) => write!(f, "call {} {values}", words::kernel_text(kernel))?,
             OpKind::Fill { dim, valid, with, block } => {
                 let block = map_text(&self.mesh, block);
                 write!(f, "fill {} dim {dim} from {valid} on, block {block} {values}", with.word())?;
@@ -167,6 +172,7 @@ impl Schedule {
             OpKind::MatMul { einsum } => format!("mat_mul {einsum}"),
             OpKind::Reduce { operator, einsum } => format!("reduce {operator} {einsum}"),
             OpKind::Map { function, einsum } => format!("map {function} {einsum}"),
+            OpKind::Kernel(kernel) => format!("call {} {}", kernel.name, kernel.einsum),
             OpKind::Fill { dim, with, .. } => format!("fill {} dim {dim}", with.word()),
             OpKind::Mask { axes } => {
                 let axes: Axes = axes.iter().copied().collect();

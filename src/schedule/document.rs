@@ -144,6 +144,7 @@ enum DefinitionDocument {
     Product { operands: [u32; 2], einsum: String },
     Reduce { operator: String, operand: u32, einsum: String },
     Map { function: String, operands: Vec<u32>, einsum: String },
+    Call { kernel: String, operands: Vec<u32> },
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -193,6 +194,7 @@ enum OpDocument {
     MatMul { einsum: String },
     Reduce { operator: String, einsum: String },
     Map { function: String, einsum: String },
+    Call { kernel: String },
     Fill { dim: u32, valid: u64, with: String, block: CutDocument },
     Mask { axes: Vec<String> },
 }

@@ -32,6 +32,7 @@ use crate::dtype::DType;
 use crate::einsum::Einsum;
 use crate::function::{Filler, Function};
 use crate::fusion::{self, Access, Makes};
+use crate::kernel::Kernel;
 use crate::layout::Sharding;
 use crate::mesh::{Axes, AxisId, DeviceId, Mesh};
 use crate::operator::Operator;
@@ -41,6 +42,7 @@ use petgraph::Direction;
 use petgraph::graph::{DiGraph, NodeIndex};
 use petgraph::visit::EdgeRef;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// An operation and its value; ids are in list order.
 pub type OpId = NodeIndex<u32>;
@@ -118,6 +120,13 @@ pub enum Dense {
         /// The remaining dims.
         einsum: Einsum,
     },
+    /// A declared kernel, whose elements are unknown functions of its operands.
+    Kernel {
+        /// Its dims and costs.
+        kernel: Arc<Kernel>,
+        /// Its operands.
+        operands: Vec<ArrayId>,
+    },
     /// An elementwise function. Renaming or transposing is the identity.
     Map {
         /// The function.
@@ -149,7 +158,7 @@ impl Dense {
             Dense::Input { .. } => &[],
             Dense::Product { operands, .. } => operands,
             Dense::Reduce { operand, .. } => std::slice::from_ref(operand),
-            Dense::Map { operands, .. } => operands,
+            Dense::Map { operands, .. } | Dense::Kernel { operands, .. } => operands,
         }
     }
 }

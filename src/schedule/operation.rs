@@ -5,11 +5,13 @@ use crate::dtype::DType;
 use crate::einsum::Einsum;
 use crate::function::{Filler, Function};
 use crate::fusion::Role;
+use crate::kernel::Kernel;
 use crate::layout::Sharding;
 use crate::mesh::AxisId;
 use crate::operator::Operator;
 use crate::span::Span;
 use crate::topology::Work;
+use std::sync::Arc;
 
 /// An operation on the whole mesh.
 #[derive(Clone, Debug, PartialEq)]
@@ -103,6 +105,8 @@ pub enum OpKind {
         /// The remaining dims.
         einsum: Einsum,
     },
+    /// A declared kernel on blocks.
+    Kernel(Arc<Kernel>),
     /// An elementwise function of blocks.
     Map {
         /// The function.
@@ -177,6 +181,7 @@ impl OpKind {
             OpKind::Map { function: Function::Softmax { .. }, .. } => Some(Role::Softmax),
             OpKind::Map { .. } | OpKind::Reduce { .. } | OpKind::Fill { .. } => Some(Role::Function),
             OpKind::Input { .. }
+            | OpKind::Kernel(_)
             | OpKind::Slice { .. }
             | OpKind::Shuffle { .. }
             | OpKind::Add { .. }
@@ -231,6 +236,10 @@ impl OpKind {
             OpKind::Reduce { .. } => {
                 let noun = "a reduction over dims";
                 Properties { moves: false, ..row(Exactly(1), noun, Some(Work::Reduce)) }
+            }
+            OpKind::Kernel(kernel) => {
+                let arity = Exactly(kernel.einsum.operands.len());
+                Properties { moves: false, ..row(arity, "a declared kernel", Some(Work::MatMul)) }
             }
             OpKind::Map { function, .. } => {
                 let (arity, noun) = (Exactly(function.arity()), "an elementwise function");

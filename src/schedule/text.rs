@@ -371,5 +371,6 @@ fn is_fixed(rule: Rule) -> bool {
             | Rule::reduce_word
             | Rule::map_word
             | Rule::fill_word
+            | Rule::call_word
     )
 }

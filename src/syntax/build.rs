@@ -3,8 +3,8 @@
 use super::error::SyntaxError;
 use super::grammar::Rule;
 use super::{
-    AxisDecl, CollectiveName, DimDecl, DimSize, Expr, ExprKind, LinkDecl, Name, PartDecl, PinRef, SizeExpr, SizeKind,
-    SizeSign,
+    AxisDecl, CollectiveName, DimDecl, DimSize, Expr, ExprKind, KernelDecl, LinkDecl, Name, PartDecl, PinRef, SizeExpr,
+    SizeKind, SizeSign,
 };
 use super::{Statement, StatementKind, Target};
 use crate::dtype::DType;
@@ -58,6 +58,7 @@ impl Builder {
                 let parameters = parameters.map(|part| self.target(part)).collect::<Result<_>>()?;
                 StatementKind::Def { name: self.name(&name), parameters, body: Vec::new() }
             }
+            Rule::kernel_statement => StatementKind::Kernel(self.kernel(pair)?),
             Rule::return_statement => {
                 let value = find(pair, Rule::expr).expect("a value is returned");
                 StatementKind::Return(self.expr(value)?)
@@ -104,6 +105,46 @@ impl Builder {
         let mut sizes = parts.filter(|part| part.as_rule() == Rule::size_sum).map(|part| self.size(part));
         let size = sizes.next().expect("an axis has its size")?;
         Ok(AxisDecl { name, size, more: sizes.collect::<Result<_>>()?, wiring: wiring.transpose()?, over })
+    }
+
+    /// A declared kernel. Each fact is stated once.
+    fn kernel(&self, pair: Pair<'_, Rule>) -> Result<KernelDecl> {
+        let name = self.name(&find(pair.clone(), Rule::array_name).expect("a kernel has a name"));
+        let (mut parameters, mut result) = (Vec::new(), None);
+        let (mut sharded, mut flops, mut bytes, mut reference) = (None, None, None, None);
+        for part in pair.into_inner() {
+            match part.as_rule() {
+                Rule::parameter => parameters.push(self.target(part)?),
+                Rule::target => result = Some(self.target(part)?),
+                Rule::kernel_fact => {
+                    let word = part.clone().into_inner().next().expect("a fact begins with its word");
+                    let dims = part.clone().into_inner().filter(|part| part.as_rule() == Rule::fact_dim);
+                    let again = match (word.as_str(), find(part.clone(), Rule::size_sum)) {
+                        ("flops", Some(size)) => flops.replace(self.size(size)?).is_some(),
+                        ("bytes", Some(size)) => bytes.replace(self.size(size)?).is_some(),
+                        ("reference", _) => {
+                            let formula = find(part.clone(), Rule::expr).expect("a reference has its formula");
+                            reference.replace(self.expr(formula)?).is_some()
+                        }
+                        _ => {
+                            let dims = dims.map(|dim| self.declared(Some(only(dim)))).collect::<Result<Vec<_>>>()?;
+                            sharded.replace(dims).is_some()
+                        }
+                    };
+                    if again {
+                        return Err(SyntaxError::UnexpectedText {
+                            found: word.as_str().to_owned(),
+                            expected: "the end of the statement".to_owned(),
+                            at: self.span(&word).into(),
+                            help: Some(format!("`{}` is stated twice; keep one", word.as_str())),
+                        });
+                    }
+                }
+                _ => {}
+            }
+        }
+        let (result, sharded) = (result.expect("a kernel has a result"), sharded.unwrap_or_default());
+        Ok(KernelDecl { name, parameters, result, sharded, flops, bytes, reference })
     }
 
     /// A link and its state.

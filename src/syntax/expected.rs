@@ -297,6 +297,11 @@ fn name(rule: Rule) -> (u8, &'static str) {
         Rule::expect_statement | Rule::expect_word => (0, "`expect`"),
         Rule::repeat_statement | Rule::repeat_word => (0, "`repeat`"),
         Rule::def_statement | Rule::def_word => (0, "`def`"),
+        Rule::kernel_statement | Rule::kernel_word => (0, "`kernel`"),
+        Rule::kernel_fact | Rule::shard_word | Rule::cost_word | Rule::reference_word => {
+            (2, "`shard`, `flops`, `bytes` or `reference`")
+        }
+        Rule::fact_dim => (1, "a dim"),
         Rule::parameter => (1, "a parameter such as `x[B, D]`"),
         Rule::return_statement | Rule::return_word => (0, "`return`"),
         Rule::link_statement | Rule::link_word => (0, "`link`"),

@@ -86,6 +86,7 @@ impl Reader {
             | StatementKind::Output(_)
             | StatementKind::Repeat { .. }
             | StatementKind::Def { .. }
+            | StatementKind::Kernel(_)
             | StatementKind::Return(_)
             | StatementKind::Expect(_)
             | StatementKind::Limit { .. }
@@ -107,6 +108,11 @@ impl Reader {
                 body.iter_mut().for_each(|statement| self.statement(statement));
             }
             StatementKind::Return(value) => self.expr(value),
+            StatementKind::Kernel(kernel) => {
+                let all = kernel.parameters.iter_mut().chain([&mut kernel.result]);
+                all.filter_map(|target| target.brackets.as_mut()).for_each(|brackets| self.brackets(brackets));
+                kernel.reference.iter_mut().for_each(|formula| self.expr(formula));
+            }
             StatementKind::Mesh { .. }
             | StatementKind::View { .. }
             | StatementKind::Dims(_)

@@ -133,6 +133,8 @@ pub enum StatementKind {
         /// The body.
         body: Vec<Statement>,
     },
+    /// `kernel sort(x[B, D]) -> [B, D], shard B, flops 20*B*D`.
+    Kernel(KernelDecl),
     /// `return y`.
     Return(Expr),
     /// `expect time < 500us`.
@@ -146,6 +148,25 @@ pub enum StatementKind {
         /// The amount.
         amount: Amount,
     },
+}
+
+/// A declared kernel, `kernel sort(x[B, D]) -> [B, D], shard B, flops 20*B*D`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KernelDecl {
+    /// The kernel's name.
+    pub name: Name,
+    /// The parameters.
+    pub parameters: Vec<Target>,
+    /// Dims and dtype of the result.
+    pub result: Target,
+    /// The dims that may be sharded.
+    pub sharded: Vec<Name>,
+    /// Operations on whole arrays.
+    pub flops: Option<SizeExpr>,
+    /// Bytes read and written on whole arrays.
+    pub bytes: Option<SizeExpr>,
+    /// What it computes.
+    pub reference: Option<Expr>,
 }
 
 /// A strategy, `by gather(A)`.

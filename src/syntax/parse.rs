@@ -200,6 +200,7 @@ fn in_body(statement: &Statement) -> bool {
         | StatementKind::Return(_) => true,
         StatementKind::Mesh { .. }
         | StatementKind::Def { .. }
+        | StatementKind::Kernel(_)
         | StatementKind::View { .. }
         | StatementKind::Dims(_)
         | StatementKind::Output(_)
@@ -373,6 +374,7 @@ fn statement_rule(word: &str, rest: &str) -> Rule {
         "output" if name_follows => Rule::output_statement,
         "repeat" if opens_block(word, rest) => Rule::repeat_statement,
         "def" if opens_block(word, rest) => Rule::def_statement,
+        "kernel" if name_follows && !rest.is_empty() => Rule::kernel_statement,
         "return" if name_follows && !rest.is_empty() || rest.starts_with(['(', '-']) && !rest.starts_with("->") => {
             Rule::return_statement
         }

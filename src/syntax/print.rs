@@ -1,8 +1,8 @@
 //! Prints an AST in canonical style; the text parses back to the same AST.
 
 use super::{
-    ArrayRef, Ast, BinaryOp, Brackets, CollectiveName, Contraction, DimName, DimRef, DimSize, Expr, ExprKind, LinkDecl,
-    Name, OpenRef, PinRef, SizeExpr, SizeKind, Statement, StatementKind, Subscript, Target,
+    ArrayRef, Ast, BinaryOp, Brackets, CollectiveName, Contraction, DimName, DimRef, DimSize, Expr, ExprKind,
+    KernelDecl, LinkDecl, Name, OpenRef, PinRef, SizeExpr, SizeKind, Statement, StatementKind, Subscript, Target,
 };
 use itertools::Itertools;
 use std::fmt::{self, Display, Formatter};
@@ -63,6 +63,15 @@ impl Display for Statement {
             StatementKind::Def { name, parameters, body } => {
                 writeln!(f, "def {}({}) {{", name.node, parameters.iter().format(", "))?;
                 block(f, body)
+            }
+            StatementKind::Kernel(KernelDecl { name, parameters, result, sharded, flops, bytes, reference }) => {
+                write!(f, "kernel {}({}) -> {result}", name.node, parameters.iter().format(", "))?;
+                if !sharded.is_empty() {
+                    write!(f, ", shard {}", words(sharded))?;
+                }
+                flops.iter().try_for_each(|flops| write!(f, ", flops {flops}"))?;
+                bytes.iter().try_for_each(|bytes| write!(f, ", bytes {bytes}"))?;
+                reference.iter().try_for_each(|formula| write!(f, ", reference {formula}"))
             }
             StatementKind::Return(value) => write!(f, "return {value}"),
             StatementKind::Expect(expectation) => write!(f, "expect {expectation}"),

@@ -114,7 +114,8 @@ fn keyword(text: &str) -> Option<Slip> {
 }
 
 /// Words that begin statements.
-const KEYWORDS: [&str; 10] = ["mesh", "axis", "dims", "output", "expect", "limit", "link", "repeat", "def", "return"];
+const KEYWORDS: [&str; 11] =
+    ["mesh", "axis", "dims", "output", "expect", "limit", "link", "repeat", "def", "kernel", "return"];
 
 /// `mesh {X: 4} tpu_v5p`, `mesh 4x2 on tpu_v5p`.
 fn hardware(text: &str) -> Option<String> {

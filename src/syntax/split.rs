@@ -300,7 +300,9 @@ fn begins_statement(line: &str, inside: bool) -> bool {
     match word {
         "mesh" | "Mesh" | "dims" if rest.starts_with(['{', '(']) => return true,
         "repeat" | "def" if opens_at(line, 0) => return true,
-        "axis" | "output" | "expect" | "limit" if rest.starts_with(|c: char| c.is_ascii_alphabetic()) => return true,
+        "axis" | "output" | "expect" | "limit" | "kernel" if rest.starts_with(|c: char| c.is_ascii_alphabetic()) => {
+            return true;
+        }
         _ => {}
     }
     if let Some(dtype) = rest.strip_prefix(':').filter(|_| !word.is_empty()).map(str::trim_start) {

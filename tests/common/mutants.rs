@@ -62,6 +62,7 @@ fn deleted(schedule: &Schedule, id: OpId) -> Vec<(String, Schedule)> {
         | OpKind::MatMul { .. }
         | OpKind::Reduce { .. }
         | OpKind::Map { .. }
+        | OpKind::Kernel(_)
         | OpKind::Fill { .. }
         | OpKind::Mask { .. } => {}
     });
@@ -114,7 +115,7 @@ fn operands_changed(schedule: &Schedule, id: OpId) -> Vec<(String, Schedule)> {
 /// Changed parameters.
 fn kinds(mesh: &Mesh, kind: &OpKind) -> Vec<(String, OpKind)> {
     match kind {
-        OpKind::Input { .. } => Vec::new(),
+        OpKind::Input { .. } | OpKind::Kernel(_) => Vec::new(),
         OpKind::Slice { view, region } => {
             let changed = cuts(mesh, view, region).into_iter();
             changed.map(|(what, region)| (what, OpKind::Slice { view: view.clone(), region })).collect()

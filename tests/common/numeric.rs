@@ -8,6 +8,7 @@
 use itertools::Itertools;
 use shardc::einsum::Einsum;
 use shardc::function::{Binary, ByNumber, Filler, Function, Relation, Scalar, Unary};
+use shardc::kernel::{Kernel, Local};
 use shardc::layout::Sharding;
 use shardc::mesh::{Axes, DeviceId, Mesh};
 use shardc::operator::Operator;
@@ -72,6 +73,7 @@ impl Reference {
                 }
                 Dense::Product { einsum, .. } => evaluate(einsum, &extents, &blocks, |x| x[0].wrapping_mul(x[1])),
                 Dense::Reduce { operator, einsum, .. } => reduce(*operator, einsum, &extents[0], blocks[0]),
+                Dense::Kernel { kernel, .. } => called(kernel, &extents, &blocks),
                 Dense::Map { function, einsum, .. } => map(*function, einsum, &extents, &blocks),
             };
             dense.push(data);
@@ -198,12 +200,33 @@ fn run(schedule: &Schedule, dense: &[Data], open: &[Vec<Data>]) -> Option<Vec<Ve
                 OpKind::Reduce { operator, einsum } => {
                     blocks[0].map(|block| reduce(*operator, einsum, &extents[0], block))
                 }
+                OpKind::Kernel(kernel) => all().map(|blocks| called(kernel, &extents, &blocks)),
                 OpKind::Map { function, einsum } => all().map(|blocks| map(*function, einsum, &extents, &blocks)),
             });
         }
         values.push(value);
     }
     Some(values)
+}
+
+/// The reference of a declared kernel.
+fn called(kernel: &Kernel, extents: &[Vec<u64>], blocks: &[&Vec<i64>]) -> Vec<i64> {
+    let operands = extents.iter().cloned().zip(blocks.iter().map(|block| (*block).clone())).collect();
+    let formula = kernel.formula.as_ref().expect("a reference");
+    let (_, result) = formula.evaluate(operands, |step, operands: &[&(Vec<u64>, Vec<i64>)]| {
+        let extents: Vec<Vec<u64>> = operands.iter().map(|(extents, _)| extents.clone()).collect();
+        let blocks: Vec<&Vec<i64>> = operands.iter().map(|(_, block)| block).collect();
+        let einsum = step.op.einsum();
+        let lengths = einsum.lengths(&extents).expect("blocks that fit");
+        let own = einsum.result.iter().map(|index| lengths[usize::from(*index)]).collect();
+        let data = match &step.op {
+            Local::Product(einsum) => evaluate(einsum, &extents, &blocks, |x| x[0].wrapping_mul(x[1])),
+            Local::Reduce(operator, einsum) => reduce(*operator, einsum, &extents[0], blocks[0]),
+            Local::Map(function, einsum) => map(*function, einsum, &extents, &blocks),
+        };
+        (own, data)
+    });
+    result
 }
 
 fn combiner(operator: Operator) -> fn(i64, i64) -> i64 {

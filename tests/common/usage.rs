@@ -121,6 +121,7 @@ fn alone(compiled: &Compiled, kernel: &[StepId]) -> Option<Schedule> {
                 let axes: Vec<_> = step.layout.sharding.dims[usize::from(*dim)].iter().collect();
                 builder.fill(operands[0], usize::from(*dim), *valid, *with, &axes)
             }
+            StepOp::Kernel(kernel) => builder.kernel(&operands, kernel.clone(), step.layout.dtype),
             StepOp::Map { function, einsum } => builder.map(*function, &operands, einsum.clone()),
             StepOp::Collective(_) => step.recipe.as_ref()?.as_ref().ok()?.recipe.emit(&mut builder, operands[0]),
         };

@@ -40,6 +40,7 @@ const WITHOUT_WRONG: &[(&str, &str)] = &[
     ("hardware-profile", "the mistake is in a profile, not in a program"),
     ("no-common-tick", "the mistake is in a profile, not in a program"),
     ("schedule-switch-sum", "the machine is at fault, not the schedule"),
+    ("kernel-without-numbers", "the program is right, and can be timed"),
     ("too-large-to-compute", "the program is right, the machine too small"),
     ("algorithm-unreadable", "the mistake is in a file of another tool"),
     ("audit-unreadable", "the mistake is in a module, not in a program"),

@@ -30,7 +30,7 @@ fn largest(row: usize, before: usize) -> usize {
 /// A call, the dims of its result, and its element at two indices.
 type Case = (&'static str, [&'static str; 2], fn(usize, usize) -> i64);
 
-const CASES: [Case; 22] = [
+const CASES: [Case; 23] = [
     ("slice_{S->T}(x, 3)", ["B", "T"], |b, t| x(b, t + 3)),
     ("slice_{S->T}(x)", ["B", "T"], x),
     ("slice_{S->T}(x, S - T)", ["B", "T"], |b, t| x(b, t + 4)),
@@ -47,6 +47,7 @@ const CASES: [Case; 22] = [
     ("reverse_S(x)", ["B", "S"], |b, s| x(b, 7 - s)),
     ("cumsum_S(x)", ["B", "S"], |b, s| (0..=s).map(|at| x(b, at)).sum()),
     ("take_S(x, ids)", ["B", "T"], |b, t| x(b, ids(b, t))),
+    ("scatter_V(x, first)", ["V", "S"], |v, s| (0..ROWS).filter(|b| ids(*b, 0) == v).map(|b| x(b, s)).sum()),
     ("i32(onehot_S(first)) - x", ["B", "S"], |b, s| i64::from(s == ids(b, 0)) - x(b, s)),
     ("argmax_S(x) + 0 * slice_{S->T}(x)", ["B", "T"], |b, _| place(largest(b, 0))),
     ("argmin_S(-x) + 0 * slice_{S->T}(x)", ["B", "T"], |b, _| place(largest(b, 0))),
@@ -197,6 +198,9 @@ fn wrong_calls_are_answered() {
         ("top_{S->V}(x)", "function-subscript", "`S` has only 8 elements"),
         ("take_S(x, 8)", "function-subscript", "positions along `S` are 0 to 7"),
         ("take_S(x)", "function-arguments", "write `take_V(E, ids)`"),
+        ("scatter_S(x, x)", "function-subscript", "it makes a new dim `S`"),
+        ("scatter_V(sum_S(x), x)", "function-subscript", "a row for each `S`, which"),
+        ("scatter_V(x)", "function-arguments", "write `scatter_V(u, ids)`"),
         ("take_S(x, 1.5)", "function-subscript", "positions are whole numbers, this is 1.5"),
         ("take_S(x, f32(x))", "function-subscript", "positions are whole numbers: write `i32("),
         ("take(x, 3)", "function-subscript", "write `take_V(E, ids)`"),

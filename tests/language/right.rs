@@ -158,7 +158,7 @@ pub(crate) fn verify(program: &Program) {
                 let to = collective.apply(from, &program.mesh).expect("it fits");
                 assert_eq!(value.wanted, Wanted::Exact(to));
             }
-            Definition::Input { .. } | Definition::Move { .. } => {}
+            Definition::Kernel { .. } | Definition::Input { .. } | Definition::Move { .. } => {}
         }
     }
 }

@@ -20,7 +20,12 @@ fn load(plan: &Plan, topology: &Topology, axes: AxisSet) -> Time {
         StepOp::Collective(collective) => {
             Some(crossing(collective, &plan.step(plan.operands(id)[0]).layout, topology, axes) * plan.times(id))
         }
-        StepOp::Input | StepOp::Carry | StepOp::Product { .. } | StepOp::Reduce { .. } | StepOp::Map { .. } => None,
+        StepOp::Input
+        | StepOp::Carry
+        | StepOp::Product { .. }
+        | StepOp::Reduce { .. }
+        | StepOp::Map { .. }
+        | StepOp::Kernel(_) => None,
     });
     steps.sum()
 }

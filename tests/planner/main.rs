@@ -10,6 +10,7 @@ mod floor;
 mod fused;
 mod golden;
 mod holes;
+mod kernels;
 mod lookups;
 mod overlap;
 mod pins;

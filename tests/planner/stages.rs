@@ -36,7 +36,7 @@ fn every_example_through_every_stage() {
         let again = from_text(&written).unwrap_or_else(|error| panic!("{name}: {error:?}")).schedule;
         assert_eq!(again.to_string(), written, "{name}");
         assert_eq!(clock::run(&again, &compiled.topology).as_ref(), Ok(&timing), "{name}");
-        assert_eq!(proof::prove(&again), Ok(compiled.proof), "{name}");
+        assert_eq!(proof::prove(&again), Ok(compiled.proof.clone()), "{name}");
         let breaches = expect::judge(&compiled.plan, &compiled.topology, Some(timing.makespan));
         assert!(breaches.is_empty(), "{name}: {breaches:?}");
         let findings = Findings::new(&compiled.plan, &compiled.topology);

@@ -1,6 +1,6 @@
 //! The values of a program as a Python function of whole arrays, without mesh, layouts or padding.
 
-use super::expression::{self, Lanes, Operand, combined};
+use super::expression::{self, Called, Lanes, Operand, combined};
 use super::lines::Lines;
 use super::names::Names;
 use super::text;
@@ -22,7 +22,8 @@ pub(super) fn body(
     constraint: Constraint<'_>,
 ) -> String {
     let (lines, names, called) = (Lines::new(source, 1), Names::new(), HashMap::new());
-    let mut dense = Dense { program, lines, names, called, parameters, open, constraint };
+    let kernels = super::kernels(program);
+    let mut dense = Dense { program, lines, names, called, parameters, open, constraint, kernels };
     let mut given: Vec<&String> = parameters.values().collect();
     given.sort();
     for parameter in given {
@@ -42,6 +43,7 @@ struct Dense<'a> {
     parameters: &'a HashMap<ValueId, String>,
     open: &'a HashMap<ValueId, Sharding>,
     constraint: Constraint<'a>,
+    kernels: Vec<Called>,
 }
 
 impl Dense<'_> {
@@ -122,7 +124,9 @@ impl Dense<'_> {
             .collect();
         let lanes = Lanes { start: None, rank: dims.len() };
         let op = of_whole(program, id);
-        let Some(value) = expression::value(&op, &operands, *dtype, &lanes) else { return self.input(id) };
+        let Some(value) = expression::value(&op, &operands, *dtype, &lanes, &self.kernels) else {
+            return self.input(id);
+        };
         let constrained = (self.constraint)(id, &value);
         if constrained.is_none() && Some(&value) == operands.first().map(|(name, _)| name) {
             self.called.insert(id, value);

@@ -1,7 +1,7 @@
 //! The steps of a plan as a Python function of each device's shards.
 
 use super::collective;
-use super::expression::{self, Lanes, Operand};
+use super::expression::{self, Called, Lanes, Operand};
 use super::lines::Lines;
 use super::names::Names;
 use super::rows::{self, Rows};
@@ -20,6 +20,7 @@ pub(super) fn body(plan: &Plan, source: &str, parameters: &HashMap<StepId, Strin
         called: HashMap::new(),
         needed: HashMap::new(),
         rows: rows::rows(plan),
+        kernels: super::kernels(&plan.program),
         body: None,
     };
     device.needed = needed(plan, &device.rows);
@@ -83,6 +84,7 @@ struct Device<'a> {
     needed: HashMap<StepId, Option<StepId>>,
     /// The products that are row lookups.
     rows: HashMap<StepId, Rows>,
+    kernels: Vec<Called>,
     /// The repeat whose body is being written.
     body: Option<usize>,
 }
@@ -234,7 +236,7 @@ impl Device<'_> {
                     format!("rows_of({table}, {numbers}, {places}, {axis}).astype({})", text::dtype(layout.dtype));
                 Some(expression::transposed(&taken, order, &einsum.result))
             }
-            _ => expression::value(&step.op, &operands, layout.dtype, &lanes),
+            _ => expression::value(&step.op, &operands, layout.dtype, &lanes, &self.kernels),
         };
         let Some(value) = value else { return };
         let name = self.named(id);

@@ -3,22 +3,80 @@
 use super::text;
 use crate::dtype::DType;
 use crate::einsum::{Einsum, Index};
+use crate::escape;
+use crate::export::words::local;
 use crate::function::{Binary, ByNumber, Filler, Function, Scalar, Unary};
+use crate::kernel::Kernel;
 use crate::operator::Operator;
 use crate::plan::StepOp;
 use itertools::Itertools;
+use std::fmt::Write as _;
+use std::sync::Arc;
 
 /// Name and dtype of an operand.
 pub(super) type Operand = (String, DType);
 
+/// A declared kernel and the dtypes that it is called with.
+pub(super) type Called = (Arc<Kernel>, Vec<DType>);
+
 /// The expression of a value; `None` if nothing is computed.
-pub(super) fn value(op: &StepOp, operands: &[Operand], dtype: DType, lanes: &Lanes) -> Option<String> {
+///
+/// - `kernels`: the declared kernels of the program.
+pub(super) fn value(
+    op: &StepOp,
+    operands: &[Operand],
+    dtype: DType,
+    lanes: &Lanes,
+    kernels: &[Called],
+) -> Option<String> {
     match op {
         StepOp::Product { einsum } => Some(product(operands, einsum, dtype)),
         StepOp::Reduce { operator, einsum } => Some(reduce(*operator, &operands[0].0, einsum, dtype)),
         StepOp::Map { function, einsum } => Some(map(*function, operands, einsum, dtype, lanes)),
+        StepOp::Kernel(kernel) => {
+            let arguments = operands.iter().map(|(name, _)| name).join(", ");
+            let dtypes: Vec<DType> = operands.iter().map(|(_, dtype)| *dtype).collect();
+            Some(format!("{}({arguments})", kernel_name(kernel, &dtypes, kernels)))
+        }
         StepOp::Input | StepOp::Carry | StepOp::Collective(_) => None,
     }
+}
+
+/// The function of a kernel: that of its reference, or the one that the caller has set.
+fn kernel_name(kernel: &Kernel, dtypes: &[DType], kernels: &[Called]) -> String {
+    let place = kernels.iter().position(|(known, of)| known.as_ref() == kernel && of == dtypes);
+    match (&kernel.formula, place) {
+        (Some(_), Some(place)) => format!("kernel_{}", place + 1),
+        _ => format!("KERNELS[{}]", escape::python_string(&kernel.name)),
+    }
+}
+
+/// The functions of kernels with a reference, and a table for the others.
+pub(super) fn kernels(kernels: &[Called]) -> String {
+    let mut text = String::new();
+    if kernels.iter().any(|(kernel, _)| kernel.formula.is_none()) {
+        text += "\n# Set the function of each declared kernel before use: of blocks, in the order of its parameters.\nKERNELS = {}\n";
+    }
+    for (kernel, dtypes) in kernels {
+        let Some(formula) = &kernel.formula else { continue };
+        let names: Vec<String> = (0..kernel.einsum.operands.len()).map(|place| format!("x{place}")).collect();
+        let name = kernel_name(kernel, dtypes, kernels);
+        writeln!(text, "\n\ndef {name}({}):\n    # {}", names.join(", "), escape::line(&kernel.name))
+            .expect("a string");
+        let mut next = names.len();
+        let operands = names.iter().cloned().zip(dtypes.iter().copied()).collect();
+        let (result, _) = formula.evaluate(operands, |step, operands| {
+            let operands: Vec<Operand> = operands.iter().map(|operand| (*operand).clone()).collect();
+            let lanes = Lanes { start: None, rank: step.op.einsum().result.len() };
+            let value = value(&local(&step.op), &operands, step.dtype, &lanes, &[]).expect("a formula computes");
+            let name = format!("x{next}");
+            next += 1;
+            writeln!(text, "    {name} = {value}").expect("a string");
+            (name, step.dtype)
+        });
+        writeln!(text, "    return {result}").expect("a string");
+    }
+    text
 }
 
 /// A product.

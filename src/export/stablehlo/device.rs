@@ -47,7 +47,11 @@ impl Module<'_> {
             }
             // Repeats are unrolled, so nothing is carried.
             StepOp::Carry => return operands.first().cloned(),
-            StepOp::Collective(_) | StepOp::Product { .. } | StepOp::Reduce { .. } | StepOp::Map { .. } => {}
+            StepOp::Collective(_)
+            | StepOp::Product { .. }
+            | StepOp::Reduce { .. }
+            | StepOp::Map { .. }
+            | StepOp::Kernel(_) => {}
         }
         self.tell(plan.span(id));
         let mesh = &plan.program.mesh;

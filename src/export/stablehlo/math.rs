@@ -2,10 +2,12 @@
 //!
 //! Functions of 16-bit floats are computed in f32 and rounded once, as in the simulator.
 
-use super::emit::{Emitter, Number, Tensor, list};
+use super::emit::{Emitter, Number, Tensor, list, tensor};
 use crate::dtype::DType;
 use crate::einsum::{Einsum, Index};
+use crate::export::words::local;
 use crate::function::{Binary, ByNumber, Function, Relation, Scalar, Unary};
+use crate::kernel::Kernel;
 use crate::operator::Operator;
 use crate::plan::StepOp;
 use itertools::Itertools;
@@ -23,8 +25,25 @@ pub(super) fn value(
         StepOp::Product { einsum } => Some(product(emit, [&operands[0], &operands[1]], einsum, dtype)),
         StepOp::Reduce { operator, einsum } => Some(reduce(emit, *operator, &operands[0], einsum, dtype)),
         StepOp::Map { function, einsum } => Some(map(emit, *function, operands, einsum, dtype, start)),
+        StepOp::Kernel(kernel) => match &kernel.formula {
+            Some(formula) => Some(formula.evaluate(operands.to_vec(), |step, operands| {
+                let operands: Vec<Tensor> = operands.iter().map(|operand| (*operand).clone()).collect();
+                value(emit, &local(&step.op), &operands, step.dtype, None).expect("a formula computes")
+            })),
+            None => Some(call(emit, kernel, operands, dtype)),
+        },
         StepOp::Input | StepOp::Carry | StepOp::Collective(_) => None,
     }
+}
+
+/// A declared kernel: a custom call of its name.
+fn call(emit: &mut Emitter, kernel: &Kernel, operands: &[Tensor], dtype: DType) -> Tensor {
+    let extents: Vec<Vec<u64>> = operands.iter().map(|operand| operand.shape.clone()).collect();
+    let lengths = kernel.block(&extents).unwrap_or_else(|| kernel.lengths.clone());
+    let (shape, names) = (kernel.result(&lengths), operands.iter().map(|operand| &operand.name).join(", "));
+    let (types, result) = (operands.iter().map(Tensor::of).join(", "), tensor(&shape, dtype));
+    let text = format!("stablehlo.custom_call @{}({names}) : ({types}) -> {result}", kernel.name);
+    emit.made(&text, &shape, dtype)
 }
 
 /// A product. Indices that only one operand has are summed first.

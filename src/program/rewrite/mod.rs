@@ -41,7 +41,7 @@ impl Program {
     fn is_computed(&self, id: ValueId) -> bool {
         match &self.value(id).definition {
             Definition::Product { local, .. } => !local,
-            Definition::Reduce { .. } | Definition::Map { .. } => true,
+            Definition::Reduce { .. } | Definition::Map { .. } | Definition::Kernel { .. } => true,
             Definition::Input { .. }
             | Definition::Move { .. }
             | Definition::Collective { .. }

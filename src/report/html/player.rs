@@ -125,6 +125,7 @@ pub(super) fn summary(compiled: &Compiled, timing: &Timing, step: StepId, name: 
             | OpKind::MatMul { .. }
             | OpKind::Reduce { .. }
             | OpKind::Map { .. }
+            | OpKind::Kernel(_)
             | OpKind::Fill { .. }
             | OpKind::Mask { .. } => continue,
         };
@@ -230,9 +231,12 @@ fn shown(mesh: &Mesh, compiled: &Compiled, step: StepId) -> Vec<DeviceId> {
     let plan = &compiled.plan;
     let axes = match &plan.step(step).op {
         StepOp::Collective(collective) => collective.axes(&plan.step(plan.operands(step)[0]).layout.sharding, mesh),
-        StepOp::Input | StepOp::Carry | StepOp::Product { .. } | StepOp::Reduce { .. } | StepOp::Map { .. } => {
-            AxisSet::NONE
-        }
+        StepOp::Input
+        | StepOp::Carry
+        | StepOp::Product { .. }
+        | StepOp::Reduce { .. }
+        | StepOp::Map { .. }
+        | StepOp::Kernel(_) => AxisSet::NONE,
     };
     let first = DeviceId(0);
     let group = axes.group_size(mesh);

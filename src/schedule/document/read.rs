@@ -5,6 +5,7 @@ use super::{
     OperationDocument, RouteDocument, SCHEMA, ShardingDocument, SourcesDocument,
 };
 use crate::einsum::Einsum;
+use crate::kernel::Kernel;
 use crate::layout::Sharding;
 use crate::mesh::{Axis, AxisId, AxisSet, Mesh, Wiring};
 use crate::operator::Operator;
@@ -16,6 +17,7 @@ use crate::schedule::{
 };
 use crate::span::Span;
 use crate::supply::Supply;
+use std::sync::Arc;
 
 pub(super) fn schedule(document: Document) -> Result<Schedule, DocumentError> {
     if document.schema != SCHEMA {
@@ -78,6 +80,10 @@ fn einsum(place: Place, word: &str) -> Result<Einsum, DocumentError> {
     known(place, word, "an einsum such as `ab,bc->ac`", words::einsum(word))
 }
 
+fn kernel(place: Place, word: &str) -> Result<Arc<Kernel>, DocumentError> {
+    known(place, word, words::KERNELS, words::kernel(word).map(Arc::new))
+}
+
 fn array(place: Place, document: ArrayDocument) -> Result<Array, DocumentError> {
     let definition = match document.definition {
         DefinitionDocument::Input => Dense::INPUT,
@@ -91,6 +97,9 @@ fn array(place: Place, document: ArrayDocument) -> Result<Array, DocumentError> 
             operand: ArrayId(operand),
             einsum: einsum(place, &word)?,
         },
+        DefinitionDocument::Call { kernel: word, operands } => {
+            Dense::Kernel { kernel: kernel(place, &word)?, operands: operands.into_iter().map(ArrayId).collect() }
+        }
         DefinitionDocument::Map { function, operands, einsum: word } => Dense::Map {
             function: known(place, &function, "a function", words::function(&function))?,
             operands: operands.into_iter().map(ArrayId).collect(),
@@ -190,6 +199,7 @@ impl Reader<'_> {
                 function: known(self.place, &function, "a function", words::function(&function))?,
                 einsum: einsum(self.place, &word)?,
             },
+            OpDocument::Call { kernel: word } => OpKind::Kernel(kernel(self.place, &word)?),
             OpDocument::Mask { axes } => OpKind::Mask { axes: self.axes(&axes)? },
             OpDocument::Fill { dim, valid, with, block } => OpKind::Fill {
                 dim: dim as usize,

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::layout::Sharding;
 use crate::mesh::{Axes, Axis, AxisId, Mesh};
-use crate::schedule::{Array, CoordMap, Cut, Dense, OpId, OpKind, Region, Route, Schedule, Sources};
+use crate::schedule::{Array, CoordMap, Cut, Dense, OpId, OpKind, Region, Route, Schedule, Sources, words};
 use crate::supply::Supply;
 
 pub(super) fn document(schedule: &Schedule) -> Document {
@@ -59,6 +59,10 @@ fn array(array: &Array) -> ArrayDocument {
                 operator: operator.to_string(),
                 operand: operand.0,
                 einsum: einsum.to_string(),
+            },
+            Dense::Kernel { kernel, operands } => DefinitionDocument::Call {
+                kernel: words::kernel_text(kernel),
+                operands: operands.iter().map(|operand| operand.0).collect(),
             },
             Dense::Map { function, operands, einsum } => DefinitionDocument::Map {
                 function: function.to_string(),
@@ -126,6 +130,7 @@ fn kind(mesh: &Mesh, kind: &OpKind) -> OpDocument {
         OpKind::Map { function, einsum } => {
             OpDocument::Map { function: function.to_string(), einsum: einsum.to_string() }
         }
+        OpKind::Kernel(kernel) => OpDocument::Call { kernel: words::kernel_text(kernel) },
         OpKind::Mask { axes } => OpDocument::Mask { axes: names(mesh, axes.iter().copied()) },
         OpKind::Fill { dim, valid, with, block } => OpDocument::Fill {
             dim: u32::try_from(*dim).unwrap_or(u32::MAX),

@@ -83,6 +83,7 @@ fn step(schedule: &Schedule, id: OpId, kind: &OpKind, operands: &[&Vec<Block>], 
         }
         OpKind::Input { .. }
         | OpKind::MatMul { .. }
+        | OpKind::Kernel(_)
         | OpKind::Reduce { .. }
         | OpKind::Fill { .. }
         | OpKind::Mask { .. } => {

@@ -4,6 +4,7 @@ use super::error::TextError;
 use super::grammar::Rule;
 use super::{Part, Read, Reader, Told, names, parts};
 use crate::dtype::DType;
+use crate::kernel::Kernel;
 use crate::layout::Sharding;
 use crate::mesh::{Axes, Axis, AxisId, AxisSet, Mesh, Wiring};
 use crate::operator::Operator;
@@ -11,6 +12,7 @@ use crate::schedule::{Array, ArrayId, Dense, Output, words};
 use crate::span::Span;
 use crate::supply::Supply;
 use pest::iterators::Pair;
+use std::sync::Arc;
 
 /// Expected word: a dtype.
 pub(super) const DTYPES: &str = "an element type such as `bf16`";
@@ -120,6 +122,7 @@ impl<'a> Reader<'a> {
                 let function = word.known("a function such as `relu`", words::function(word.text()))?;
                 Ok(Dense::Map { function, operands, einsum: einsum(part)? })
             }
+            (Rule::called, _) => Ok(Dense::Kernel { kernel: kernel(part)?, operands }),
             (Rule::counted, _) => Ok(Dense::Input { supply: Supply::Counted }),
             _ if part.find(Rule::donated).is_some() => Ok(Dense::Input { supply: Supply::Donated }),
             _ => Ok(Dense::INPUT),
@@ -190,4 +193,11 @@ fn dim(part: &Part<'_>) -> Read<(String, u64, u64)> {
         }
     };
     Ok((name, size, extent))
+}
+
+/// Parses a declared kernel.
+pub(super) fn kernel(part: &Part<'_>) -> Read<Arc<Kernel>> {
+    let word = part.find(Rule::kernel_text);
+    let word = word.as_ref().unwrap_or(part);
+    word.known(words::KERNELS, words::kernel(word.text()).map(Arc::new))
 }

@@ -207,6 +207,8 @@ fn name(rule: Rule) -> &'static str {
         | Rule::fill_word
         | Rule::switch_sum_word
         | Rule::mask_word => KIND,
+        Rule::call | Rule::called | Rule::call_word => "`call`",
+        Rule::kernel_text | Rule::number_in_text => "a kernel such as `sort(ab->ab; sizes 8 16; shard a; flops 100)`",
         Rule::kernel | Rule::kernel_word => "`kernel`",
         Rule::input_word => "`input`",
         Rule::donated => "`donated`",

@@ -1,6 +1,6 @@
 //! Parsing of operations.
 
-use super::arrays::{DTYPES, EINSUMS, OPERATORS};
+use super::arrays::{DTYPES, EINSUMS, OPERATORS, kernel};
 use super::grammar::Rule;
 use super::{OperationPlace, Part, Read, Reader, Told, parts};
 use crate::dtype::DType;
@@ -78,6 +78,7 @@ impl<'a> Reader<'a> {
             Rule::mat_mul => OpKind::MatMul { einsum: einsum(kind)? },
             Rule::reduce => OpKind::Reduce { operator: operator(kind)?, einsum: einsum(kind)? },
             Rule::map => OpKind::Map { function: function(kind)?, einsum: einsum(kind)? },
+            Rule::call => OpKind::Kernel(kernel(kind)?),
             _ => self.fill(kind)?,
         };
         Ok((op, operands))

@@ -5,9 +5,11 @@ use crate::dtype::DType;
 use crate::einsum::{Einsum, Index};
 use crate::escape::is_steering;
 use crate::function::Function;
+use crate::kernel::{Formula, Kernel, Local};
 use crate::operator::Operator;
 use crate::schedule::{Array, ArrayId, Dense, Schedule};
 use crate::supply::Supply;
+use itertools::Itertools;
 
 pub(super) fn check(schedule: &Schedule, index: usize) -> Result<(), Flaw> {
     let array = &schedule.arrays[index];
@@ -38,6 +40,18 @@ pub(super) fn check(schedule: &Schedule, index: usize) -> Result<(), Flaw> {
             check_product(&dtypes, array.dtype)?;
             equal_extents(&result_extents(einsum, &extents)?, &array.extents)?;
             ensure(result_extents(einsum, &valid).is_ok_and(|valid| valid == array.valid), Flaw::Padding)
+        }
+        Dense::Kernel { kernel, .. } => {
+            let lengths = check_kernel(kernel, &extents, &dtypes, array.dtype)?;
+            ensure(lengths == kernel.lengths, Flaw::Einsum)?;
+            equal_extents(&kernel.result(&lengths), &array.extents)?;
+            // Only dims that stay sharded element by element may have padding.
+            let is_kept = |index: &Index| kernel.sharded[usize::from(*index)] && kernel.einsum.result.contains(index);
+            let words = kernel.einsum.operands.iter().zip(&operands).map(|(word, operand)| (word, *operand));
+            let all = words.chain([(&kernel.einsum.result, array)]);
+            let padded = all.flat_map(|(word, of)| word.iter().zip(of.extents.iter().zip(&of.valid)));
+            let mut padded = padded.filter(|(_, (extent, valid))| extent != valid).map(|(index, _)| index);
+            ensure(padded.all(is_kept), Flaw::Padding)
         }
         Dense::Map { function, einsum, .. } => {
             let wanted = map_extents(*function, einsum, &extents)?;
@@ -73,6 +87,79 @@ pub(super) fn check_reduce(operator: Operator, dtypes: &[DType], result: DType) 
         }
         _ => Err(Flaw::OperandCount { wanted: 1, found: dtypes.len() }),
     }
+}
+
+/// Checks a declared kernel and its operands; returns the length of each index on these blocks.
+pub(super) fn check_kernel(
+    kernel: &Kernel,
+    extents: &[&[u64]],
+    dtypes: &[DType],
+    result: DType,
+) -> Result<Vec<u64>, Flaw> {
+    let einsum = &kernel.einsum;
+    let indices = einsum.index_count();
+    let named = kernel.name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '\''));
+    let fits = named
+        && is_numbered(einsum.operands.iter().chain([&einsum.result]))
+        && kernel.lengths.len() == indices
+        && kernel.sharded.len() == indices
+        && !kernel.lengths.contains(&0)
+        && einsum.operands.len() == extents.len();
+    // New dims of the result are whole.
+    let has_source = |index: Index| einsum.operands.iter().flatten().any(|known| *known == index);
+    let sharded = (0..).zip(&kernel.sharded).filter(|(_, sharded)| **sharded);
+    ensure(fits && sharded.map(|(index, _)| index).all(has_source), Flaw::Einsum)?;
+    let extents: Vec<Vec<u64>> = extents.iter().map(|extents| extents.to_vec()).collect();
+    let lengths = kernel.block(&extents).ok_or(Flaw::Einsum)?;
+    if let Some(formula) = &kernel.formula {
+        let (computed, dtype) = check_formula(formula, extents, dtypes)?;
+        equal_extents(&kernel.result(&lengths), &computed)?;
+        ensure(dtype == result, Flaw::WrongDType)?;
+    }
+    Ok(lengths)
+}
+
+/// Checks a formula on operands of these extents and dtypes; returns those of its result.
+fn check_formula(formula: &Formula, extents: Vec<Vec<u64>>, dtypes: &[DType]) -> Result<(Vec<u64>, DType), Flaw> {
+    let mut values: Vec<(Vec<u64>, DType)> = extents.into_iter().zip(dtypes.iter().copied()).collect();
+    let unknown = |value: usize| Flaw::UnknownValue(value);
+    for step in &formula.steps {
+        let operands = step.operands.iter().map(|operand| values.get(*operand).ok_or(unknown(*operand)));
+        let operands: Vec<&(Vec<u64>, DType)> = operands.collect::<Result<_, _>>()?;
+        let extents: Vec<&[u64]> = operands.iter().map(|(extents, _)| extents.as_slice()).collect();
+        let dtypes: Vec<DType> = operands.iter().map(|(_, dtype)| *dtype).collect();
+        let made = match &step.op {
+            Local::Product(einsum) => {
+                check_product(&dtypes, step.dtype)?;
+                result_extents(einsum, &extents)?
+            }
+            Local::Reduce(operator, einsum) => {
+                check_reduce(*operator, &dtypes, step.dtype)?;
+                result_extents(einsum, &extents)?
+            }
+            Local::Map(function, einsum) => {
+                ensure(!matches!(function, Function::Fill { .. }), Flaw::Padding)?;
+                ensure(function.dtype(&dtypes) == Some(step.dtype), Flaw::WrongDType)?;
+                map_extents(*function, einsum, &extents)?
+            }
+        };
+        check_extents(&made)?;
+        values.push((made, step.dtype));
+    }
+    values.get(formula.result).cloned().ok_or(unknown(formula.result))
+}
+
+/// Whether indices are numbered by first appearance and distinct in each word.
+fn is_numbered<'a>(mut words: impl Iterator<Item = &'a Vec<Index>>) -> bool {
+    let mut known = 0;
+    words.all(|word| {
+        let once = word.iter().enumerate().all(|(place, index)| !word[..place].contains(index));
+        let numbered = word.iter().all(|index| {
+            known += usize::from(usize::from(*index) == known);
+            usize::from(*index) < known
+        });
+        once && numbered && word.len() <= MOST_DIMS && known <= MOST_DIMS
+    })
 }
 
 /// Checks the extents of an elementwise result, which has every index of the operands.
@@ -111,20 +198,7 @@ pub(super) fn result_extents(einsum: &Einsum, extents: &[&[u64]]) -> Result<Vec<
 
 /// Checks that indices are numbered by first appearance, distinct in each word, and known in the result.
 fn is_canonical(einsum: &Einsum) -> bool {
-    let mut known = 0;
-    let mut distinct = |word: &[Index]| {
-        let once = word.iter().enumerate().all(|(place, index)| !word[..place].contains(index));
-        let numbered = word.iter().all(|index| {
-            known += usize::from(usize::from(*index) == known);
-            usize::from(*index) < known
-        });
-        once && numbered
-    };
     // The result comes last and may not open a new number.
-    let fits = einsum.operands.iter().all(|word| word.len() <= MOST_DIMS && distinct(word));
-    let operands_know = einsum.operands.iter().flatten().max().map_or(0, |most| usize::from(*most) + 1);
-    fits && operands_know <= MOST_DIMS
-        && einsum.result.len() <= MOST_DIMS
-        && distinct(&einsum.result)
-        && einsum.result.iter().all(|index| usize::from(*index) < operands_know)
+    is_numbered(einsum.operands.iter().chain([&einsum.result]))
+        && einsum.result.iter().all(|index| einsum.operands.iter().flatten().contains(index))
 }

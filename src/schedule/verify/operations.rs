@@ -1,6 +1,6 @@
 //! Verification of operations.
 
-use super::arrays::{check_product, check_reduce, map_extents, result_extents};
+use super::arrays::{check_kernel, check_product, check_reduce, map_extents, result_extents};
 use super::{Flaw, check_axes, check_extents, check_map, check_region, ensure, equal_extents, local_extents, operands};
 use crate::dtype::DType;
 use crate::function::Function;
@@ -32,6 +32,10 @@ pub(super) fn check(schedule: &Schedule, id: OpId) -> Result<(), Flaw> {
         OpKind::Reduce { operator, einsum } => {
             check_reduce(*operator, &all_dtypes(), operation.dtype)?;
             return equal_extents(&result_extents(einsum, &all_extents())?, &operation.extents);
+        }
+        OpKind::Kernel(kernel) => {
+            let lengths = check_kernel(kernel, &all_extents(), &all_dtypes(), operation.dtype)?;
+            return equal_extents(&kernel.result(&lengths), &operation.extents);
         }
         OpKind::Map { function, einsum } => {
             let wanted = map_extents(*function, einsum, &all_extents())?;

@@ -37,6 +37,14 @@ pub(super) fn compute_time(
             let (dtype, starts) = (unit.unwrap_or(operation.dtype), access.starts);
             topology.product_time(ProductWork { dtype, flops, shape, traffic, starts }).time()
         }
+        OpKind::Kernel(kernel) => {
+            let extents: Vec<Vec<u64>> = operands.iter().map(|operand| operand.extents.clone()).collect();
+            let lengths = kernel.block(&extents).unwrap_or_default();
+            let (flops, traffic) = (kernel.flops(&lengths), kernel.bytes(&lengths).unwrap_or(traffic));
+            let unit = DType::computing(operands.iter().map(|operand| operand.dtype));
+            let dtype = unit.unwrap_or(operation.dtype);
+            topology.product_time(ProductWork { dtype, flops, shape: None, traffic, starts: true }).time()
+        }
         // A slice reads only the part of the operand that it keeps.
         OpKind::Slice { .. } => moved(written.saturating_mul(2)),
         OpKind::Add { .. } | OpKind::Assemble { .. } | OpKind::Mask { .. } => moved(traffic),

@@ -70,6 +70,7 @@ fn is_move(kind: &OpKind) -> bool {
         | OpKind::MatMul { .. }
         | OpKind::Reduce { .. }
         | OpKind::Map { .. }
+        | OpKind::Kernel(_)
         | OpKind::Fill { .. } => false,
     }
 }

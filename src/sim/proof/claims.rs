@@ -149,7 +149,7 @@ impl Run<'_> {
                 }
                 Ok(claim)
             }
-            OpKind::MatMul { .. } | OpKind::Reduce { .. } | OpKind::Map { .. } => {
+            OpKind::MatMul { .. } | OpKind::Reduce { .. } | OpKind::Map { .. } | OpKind::Kernel(_) => {
                 self.computed(place, operands)?;
                 self.regular(place, blocks)
             }

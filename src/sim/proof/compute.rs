@@ -10,12 +10,14 @@ use super::terms::{CoordinateId, Pending, Slot, TermId, Terms};
 use crate::dtype::DType;
 use crate::einsum::Einsum;
 use crate::function::{Binary, Filler, Function, Unary};
+use crate::kernel::Kernel;
 use crate::mesh::{AxisId, DeviceId};
 use crate::operator::Operator;
 use crate::passes::{self, Passage};
 use crate::schedule::view::groups;
 use crate::schedule::{CoordMap, OpId};
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// An operand that is a region of one term.
 struct Operand {
@@ -279,6 +281,51 @@ pub(super) fn reduce(
         terms.inner_coordinate(term, operand, inner)
     });
     Ok(Rc::new(result(run, id, term, &kept(&canonical.einsum, &ranges), parts)))
+}
+
+/// A declared kernel on closed operands. It needs the indices that may not be sharded whole; a sharded index that the
+/// result lacks leaves a sum open.
+pub(super) fn kernel(
+    run: &mut Run<'_>,
+    id: OpId,
+    device: DeviceId,
+    kernel: &Arc<Kernel>,
+    blocks: &[&Rc<Block>],
+) -> Result<Rc<Block>, Flaw> {
+    let operands = operands(run, id, device, blocks)?;
+    pass(run, id, device, &kernel.name, &operands, |_| None)?;
+    let ranges = meet(run, id, device, &kernel.einsum, &operands)?;
+    for (indices, operand) in kernel.einsum.operands.iter().zip(&operands) {
+        for (dim, index) in indices.iter().enumerate() {
+            let whole = Interval::whole(kernel.lengths[usize::from(*index)]);
+            if !kernel.sharded[usize::from(*index)] && operand.region[dim].as_range() != Some(whole) {
+                let slot = run.terms.slot(operand.term, &hulls(&operand.region));
+                return Err(Flaw::PartialDim { site: run.site(id, device), function: kernel.name.clone(), dim, slot });
+            }
+        }
+    }
+    let (_, dtype) = dtypes(run, id);
+    let terms: Vec<TermId> = operands.iter().map(|operand| operand.term).collect();
+    let made = run.terms.kernel(kernel, &terms, dtype);
+    let term = made.ok_or_else(|| do_not_meet(run, id, device, &operands[0], &operands[operands.len() - 1]))?;
+    let mut limits = Vec::new();
+    for index in kernel.einsum.contracted().into_iter().filter(|index| kernel.sharded[usize::from(*index)]) {
+        let length = kernel.lengths[usize::from(index)];
+        let coordinate = run.terms.contracted_coordinate(term, index, length);
+        limits.push((coordinate, ranges[usize::from(index)].ranges().ok_or_else(|| too_many(TooManyPieces))?));
+    }
+    let parts: Vec<&Parts> = operands.iter().map(|operand| operand.parts.as_ref()).collect();
+    let parts = Parts::product(&parts, &limits, Operator::Sum, &mut run.terms, |terms, operand, inner| {
+        terms.inner_coordinate(term, operand, inner)
+    });
+    run.spend(parts.len())?;
+    let has_source = |index: &u8| kernel.einsum.operands.iter().flatten().any(|known| known == index);
+    let region = kernel.einsum.result.iter().map(|index| match has_source(index) {
+        true => ranges[usize::from(*index)].clone(),
+        false => Strided::range(Interval::whole(kernel.lengths[usize::from(*index)])),
+    });
+    let region: Vec<Strided> = region.collect();
+    Ok(Rc::new(result(run, id, term, &region, parts)))
 }
 
 /// The ranges of a contracted index, with the coordinate that counts it.

@@ -53,7 +53,7 @@ use crate::mesh::AxisSet;
 use crate::schedule::{Schedule, Verified, verify};
 
 /// A successful proof, and its size.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Proof {
     /// Number of operations followed.
     pub operations: usize,
@@ -65,6 +65,8 @@ pub struct Proof {
     pub collapsed: AxisSet,
     /// Number of block pieces followed, summed over operations and devices.
     pub pieces: usize,
+    /// Names of the declared kernels, whose sharding rules are taken as declared.
+    pub kernels: Vec<String>,
 }
 
 /// Proves that the schedule computes its outputs for any input data.

@@ -69,6 +69,18 @@ fn lanes(array: &Array, known: &[Vec<Lanes>]) -> Result<Vec<Lanes>, String> {
                 |index: &Index| if of(einsum, &own, *index).all(|lanes| lanes == ZERO) { ZERO } else { Lanes::Any };
             Ok(einsum.result.iter().map(reduced).collect())
         }
+        Dense::Kernel { kernel, .. } => {
+            let einsum = &kernel.einsum;
+            let mut indices = (0..).zip(&kernel.sharded);
+            let reads = |(index, sharded): (Index, &bool)| {
+                let is_kept = *sharded && einsum.result.contains(&index);
+                !is_kept && of(einsum, &own, index).any(|lanes| lanes != Lanes::None)
+            };
+            match indices.any(reads) {
+                true => Err(format!("the kernel {} reads padding", kernel.name)),
+                false => Ok(vec![Lanes::Any; array.extents.len()]),
+            }
+        }
         Dense::Map { function, einsum, .. } => {
             let all = |index: &Index, wanted: Lanes| {
                 let has = einsum.operands.iter().all(|indices| indices.contains(index));

@@ -15,7 +15,8 @@ use crate::mesh::{AxisId, AxisSet, DeviceId, Mesh};
 use crate::operator::Operator;
 use crate::schedule::presence::Presence;
 use crate::schedule::view::region_at;
-use crate::schedule::{ArrayId, OpId, OpKind, Operation, Region, Schedule, Verified};
+use crate::schedule::{ArrayId, Dense, OpId, OpKind, Operation, Region, Schedule, Verified};
+use itertools::Itertools;
 use std::rc::Rc;
 
 /// Maximum of devices times operations and operands. A value on a device takes a few machine words even if it is
@@ -127,7 +128,12 @@ pub(super) fn follow_telling(schedule: Verified<'_>, symmetry: Symmetry, seen: S
     for output in &schedule.outputs {
         run.output(output, &values[output.value.index()])?;
     }
-    Ok(Proof { operations, devices, followed, collapsed: run.symmetry.orbits.axes(), pieces: run.pieces })
+    let called = schedule.arrays.iter().filter_map(|array| match &array.definition {
+        Dense::Kernel { kernel, .. } => Some(kernel.name.clone()),
+        Dense::Input { .. } | Dense::Product { .. } | Dense::Reduce { .. } | Dense::Map { .. } => None,
+    });
+    let (collapsed, kernels) = (run.symmetry.orbits.axes(), called.unique().collect());
+    Ok(Proof { operations, devices, followed, collapsed, pieces: run.pieces, kernels })
 }
 
 /// Number of uses of each value, by operations and outputs.
@@ -211,6 +217,7 @@ impl Run<'_> {
                     Some(compute::reduce(self, id, device, *operator, einsum, all()[0])?)
                 }
                 OpKind::Mask { axes } => Some(compute::mask(self, id, device, axes, all()[0])?),
+                OpKind::Kernel(kernel) => Some(compute::kernel(self, id, device, kernel, &all())?),
                 OpKind::Map { function, einsum } => Some(compute::map(self, id, device, *function, einsum, &all())?),
             };
             blocks.push(block);

@@ -7,6 +7,8 @@
 
 use super::digits::{Cutting, Digit, Digits, lie_apart, unite};
 use super::terms::{Origin, TermId, Terms};
+use crate::einsum::{Einsum, Index};
+use crate::kernel::Kernel;
 use crate::layout::Sharding;
 use crate::mesh::{AxisId, AxisSet, Mesh, Orbits};
 use crate::operator::Operator;
@@ -111,35 +113,52 @@ impl Turning {
             let digits = match next {
                 Origin::Input(array) => Some(self.arrays[array].as_slice().into()),
                 Origin::Of(of) => self.terms[of.index()].clone(),
-                Origin::Computed(einsum, operands) => {
-                    let known: Option<Vec<_>> = operands.iter().map(|id| self.terms[id.index()].clone()).collect();
-                    known.and_then(|known| {
-                        let weights = (0..einsum.index_count()).map(|index| {
-                            let index = u8::try_from(index).ok()?;
-                            let mut own = einsum.operands.iter().zip(&known).filter_map(|(indices, digits)| {
-                                let dim = indices.iter().position(|known| *known == index)?;
-                                Some(of_dim(digits, dim))
-                            });
-                            let first = own.next().unwrap_or_default();
-                            own.all(|other| other == first).then_some(first)
-                        });
-                        let weights = weights.collect::<Option<Vec<Vec<u64>>>>()?;
-                        let dims = einsum.result.iter().enumerate().flat_map(|(dim, index)| {
-                            weights[usize::from(*index)].iter().map(move |weight| Digit { dim, weight: *weight })
-                        });
-                        Some(dims.collect())
-                    })
-                }
+                // What an unknown function makes of rotated elements is unknown.
+                Origin::Opaque(kernel, operands) if self.rotates_whole(kernel, operands) => None,
+                Origin::Opaque(kernel, operands) => self.passed(&kernel.einsum, operands),
+                Origin::Computed(einsum, operands) => self.passed(einsum, operands),
             };
             self.terms.push(digits);
         }
         self.terms[term.index()].clone()
     }
 
+    /// Digits that rotate in the elements of a result, if those of its operands agree.
+    fn passed(&self, einsum: &Einsum, operands: &[TermId]) -> Option<Rc<[Digit]>> {
+        let known: Vec<_> = operands.iter().map(|id| self.terms[id.index()].clone()).collect::<Option<_>>()?;
+        let weights = (0..einsum.index_count()).map(|index| {
+            let index = u8::try_from(index).ok()?;
+            let mut own = einsum.operands.iter().zip(&known).filter_map(|(indices, digits)| {
+                let dim = indices.iter().position(|known| *known == index)?;
+                Some(of_dim(digits, dim))
+            });
+            let first = own.next().unwrap_or_default();
+            own.all(|other| other == first).then_some(first)
+        });
+        let weights = weights.collect::<Option<Vec<Vec<u64>>>>()?;
+        let dims = einsum.result.iter().enumerate().flat_map(|(dim, index)| {
+            weights[usize::from(*index)].iter().map(move |weight| Digit { dim, weight: *weight })
+        });
+        Some(dims.collect())
+    }
+
+    /// Whether a digit rotates in an index that a kernel needs whole.
+    fn rotates_whole(&self, kernel: &Kernel, operands: &[TermId]) -> bool {
+        let mut all = kernel.einsum.operands.iter().zip(operands);
+        all.any(|(indices, operand)| {
+            let digits = self.terms[operand.index()].iter().flat_map(|digits| digits.iter());
+            digits.into_iter().any(|digit| !kernel.sharded[usize::from(indices[digit.dim])])
+        })
+    }
+
     /// Weights of the digits that rotate in a contracted index of a term.
     pub(super) fn contracted(&mut self, terms: &Terms, term: TermId, index: u8) -> Option<Vec<u64>> {
         self.term(terms, term)?;
-        let Origin::Computed(einsum, operands) = terms.origin(term) else { return None };
+        let (einsum, operands) = match terms.origin(term) {
+            Origin::Computed(einsum, operands) => (einsum, operands),
+            Origin::Opaque(kernel, operands) => (&kernel.einsum, operands),
+            Origin::Input(_) | Origin::Of(_) => return None,
+        };
         einsum.operands.iter().zip(operands).find_map(|(indices, operand)| {
             let dim = indices.iter().position(|known| *known == index)?;
             Some(of_dim(self.terms[operand.index()].as_ref()?, dim))
@@ -199,6 +218,11 @@ fn unite_indices(schedule: &Schedule, place: usize, arrays: &mut [Digits]) -> bo
         Dense::Product { einsum, operands } => (einsum, operands.as_slice()),
         Dense::Reduce { einsum, operand, .. } => (einsum, std::slice::from_ref(operand)),
         Dense::Map { einsum, operands, .. } => (einsum, operands.as_slice()),
+        Dense::Kernel { kernel, operands } => (&kernel.einsum, operands.as_slice()),
+    };
+    let is_united = |index: &Index| match &schedule.arrays[place].definition {
+        Dense::Kernel { kernel, .. } => kernel.sharded[usize::from(*index)],
+        _ => true,
     };
     let sides = || {
         let operands = einsum.operands.iter().zip(operands).map(|(indices, operand)| (indices, operand.index()));
@@ -207,7 +231,9 @@ fn unite_indices(schedule: &Schedule, place: usize, arrays: &mut [Digits]) -> bo
     let mut weights: Vec<Vec<u64>> = vec![Vec::new(); einsum.index_count()];
     for (indices, array) in sides() {
         for (dim, index) in indices.iter().enumerate() {
-            weights[usize::from(*index)].extend(of_dim(&arrays[array], dim));
+            if is_united(index) {
+                weights[usize::from(*index)].extend(of_dim(&arrays[array], dim));
+            }
         }
     }
     sides().fold(false, |grows, (indices, array)| {
@@ -216,6 +242,18 @@ fn unite_indices(schedule: &Schedule, place: usize, arrays: &mut [Digits]) -> bo
         });
         unite(&mut arrays[array], all) || grows
     })
+}
+
+/// Adds the digits of a result to those of its operands, by index.
+fn unite_operands(einsum: &Einsum, operands: &[OpId], own: &[Digit], wanted: &mut [Digits]) {
+    for (indices, operand) in einsum.operands.iter().zip(operands) {
+        let digits = own.iter().filter_map(|digit| {
+            let index = einsum.result.get(digit.dim)?;
+            let dim = indices.iter().position(|known| known == index)?;
+            Some(Digit { dim, weight: digit.weight })
+        });
+        unite(&mut wanted[operand.index()], digits);
+    }
 }
 
 /// For each value, the digits by which its blocks, or values computed from it, are cut.
@@ -252,15 +290,9 @@ fn wanted(schedule: &Schedule, axis: AxisId) -> Option<Vec<Digits>> {
                 unite(&mut wanted[operands[0].index()], own.iter().copied().filter(fits));
             }
             OpKind::MatMul { einsum } | OpKind::Reduce { einsum, .. } | OpKind::Map { einsum, .. } => {
-                for (indices, operand) in einsum.operands.iter().zip(&operands) {
-                    let digits = own.iter().filter_map(|digit| {
-                        let index = einsum.result.get(digit.dim)?;
-                        let dim = indices.iter().position(|known| known == index)?;
-                        Some(Digit { dim, weight: digit.weight })
-                    });
-                    unite(&mut wanted[operand.index()], digits);
-                }
+                unite_operands(einsum, &operands, &own, &mut wanted);
             }
+            OpKind::Kernel(kernel) => unite_operands(&kernel.einsum, &operands, &own, &mut wanted),
         }
         wanted[id.index()] = own;
     }

@@ -7,11 +7,13 @@ use super::boxes::Interval;
 use crate::dtype::DType;
 use crate::einsum::{Einsum, Index};
 use crate::function::{Binary, Function};
+use crate::kernel::Kernel;
 use crate::mesh::{AxisId, Mesh};
 use crate::operator::Operator;
 use crate::schedule::{Array, Dense, MOST_ELEMENTS};
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::Arc;
 
 /// An array of the dense computation; it need not be declared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -37,6 +39,8 @@ pub(super) enum Origin<'a> {
     Of(TermId),
     /// Each element is computed from those selected by the einsum's indices.
     Computed(&'a Einsum, &'a [TermId]),
+    /// As computed, but from all elements of the indices that a declared kernel needs whole, in an unknown way.
+    Opaque(&'a Kernel, &'a [TermId]),
 }
 
 /// The definition of a term.
@@ -52,6 +56,8 @@ enum Definition {
     Pending { of: TermId, pending: Pending },
     /// A function of terms; the identity only for transpositions.
     Map { function: Function, einsum: Einsum, operands: Vec<TermId>, dtype: DType },
+    /// A declared kernel: equal calls with equal operands have equal results.
+    Kernel { kernel: Arc<Kernel>, operands: Vec<TermId>, dtype: DType },
 }
 
 /// A function still to be applied to pieces, or to their sum, to obtain the array.
@@ -141,6 +147,10 @@ impl Terms {
             Dense::Reduce { operator, operand, einsum } => {
                 self.reduce(*operator, einsum, known[operand.index()], array.dtype)?.0
             }
+            Dense::Kernel { kernel, operands } => {
+                let operands: Vec<TermId> = operands.iter().map(|operand| known[operand.index()]).collect();
+                self.kernel(kernel, &operands, array.dtype)?
+            }
             Dense::Map { function, operands, einsum } => {
                 let operands: Vec<TermId> = operands.iter().map(|operand| known[operand.index()]).collect();
                 self.map(*function, einsum, &operands, array.dtype)?.0
@@ -204,10 +214,24 @@ impl Terms {
     pub(super) fn is_pending(&self, term: TermId) -> Option<(TermId, Pending)> {
         match &self.terms[term.0 as usize].definition {
             Definition::Pending { of, pending } => Some((*of, *pending)),
-            Definition::Input(_) | Definition::Product { .. } | Definition::Reduce { .. } | Definition::Map { .. } => {
-                None
-            }
+            Definition::Input(_)
+            | Definition::Product { .. }
+            | Definition::Reduce { .. }
+            | Definition::Kernel { .. }
+            | Definition::Map { .. } => None,
         }
+    }
+
+    /// The result of a declared kernel; `None` if extents differ or it has too many elements.
+    pub(super) fn kernel(&mut self, kernel: &Arc<Kernel>, operands: &[TermId], dtype: DType) -> Option<TermId> {
+        let extents: Vec<Vec<u64>> = operands.iter().map(|operand| self.extents(*operand).to_vec()).collect();
+        if kernel.block(&extents)? != kernel.lengths {
+            return None;
+        }
+        let dims = kernel.einsum.result.iter().map(|index| self.index_name(&kernel.einsum, operands, *index)).collect();
+        let (extents, name) = (kernel.result(&kernel.lengths), self.made_up(&kernel.name, operands));
+        let definition = Definition::Kernel { kernel: kernel.clone(), operands: operands.to_vec(), dtype };
+        self.term(definition, name, dims, extents)
     }
 
     /// A function of terms. Returns as [`Terms::product`].
@@ -258,6 +282,7 @@ impl Terms {
             | Definition::Product { .. }
             | Definition::Reduce { .. }
             | Definition::Pending { .. }
+            | Definition::Kernel { .. }
             | Definition::Map { .. } => (einsum, operand),
         };
         if einsum.operands[0] == einsum.result {
@@ -330,6 +355,7 @@ impl Terms {
             Definition::Product { einsum, operands, .. } => Origin::Computed(einsum, operands),
             Definition::Reduce { einsum, operand, .. } => Origin::Computed(einsum, std::slice::from_ref(operand)),
             Definition::Map { einsum, operands, .. } => Origin::Computed(einsum, operands),
+            Definition::Kernel { kernel, operands, .. } => Origin::Opaque(kernel, operands),
         }
     }
 
@@ -360,6 +386,7 @@ impl Terms {
         let name = match &self.terms[product.0 as usize].definition {
             Definition::Product { einsum, operands, .. } => self.index_name(einsum, operands, index),
             Definition::Reduce { einsum, operand, .. } => self.index_name(einsum, &[*operand], index),
+            Definition::Kernel { kernel, operands, .. } => self.index_name(&kernel.einsum, operands, index),
             Definition::Input(_) | Definition::Pending { .. } | Definition::Map { .. } => String::new(),
         };
         self.coordinate(Coordinate::Contracted(product, index), length, name)

@@ -3,6 +3,7 @@
 use super::error::RunError;
 use super::guard;
 use super::input::{Inputs, given};
+use super::kernel;
 use super::map::map;
 use super::product::product;
 use super::reduce::reduce;
@@ -23,6 +24,9 @@ pub fn dense(schedule: &Schedule, inputs: &Inputs) -> Result<Vec<Tensor>, RunErr
             Dense::Input { .. } => given(&schedule, inputs, id)?.clone(),
             Dense::Product { operands: [a, b], einsum } => product(einsum, operand(a), operand(b), array.dtype),
             Dense::Reduce { operator, operand: of, einsum } => reduce(*operator, einsum, operand(of), array.dtype),
+            Dense::Kernel { kernel, operands } => {
+                kernel::evaluate(kernel, operands.iter().map(|id| operand(id).clone()))?
+            }
             Dense::Map { function, operands, einsum } => {
                 map(*function, einsum, &operands.iter().map(operand).collect::<Vec<_>>(), array.dtype)
             }

@@ -8,6 +8,7 @@ use super::combine::close;
 use super::error::RunError;
 use super::guard::{most_bytes, need};
 use super::input::{Inputs, given, shard_bounds};
+use super::kernel;
 use super::parallel::{Here, on_devices};
 use super::run::uses;
 use super::step::{Blocks, by_device, compute, step, work};
@@ -30,6 +31,9 @@ pub(super) fn of_dense(schedule: &Schedule, dense: &[Tensor]) -> Vec<Tensor> {
             Dense::Input { .. } => exact(&value.view().extents),
             Dense::Product { operands, einsum } => multiplied(einsum, operands.map(operand), value),
             Dense::Reduce { operator, operand: of, einsum } => reduced(*operator, einsum, operand(*of), value),
+            Dense::Kernel { kernel, operands } => {
+                kernel::enclosed(kernel, &operands.iter().map(|id| operand(*id)).collect::<Vec<_>>())
+            }
             Dense::Map { function, operands, einsum } => {
                 let operands: Vec<Bounded<'_>> = operands.iter().map(|id| operand(*id)).collect();
                 mapped(*function, einsum, &operands, value)
@@ -137,6 +141,7 @@ fn computed(kind: &OpKind, operands: &[Bounded<'_>], value: &Tensor, fused: f64)
         (OpKind::Add { operator }, operands) => added(*operator, operands, value, fused),
         (OpKind::MatMul { einsum }, [a, b]) => multiplied(einsum, [*a, *b], value),
         (OpKind::Reduce { operator, einsum }, [of]) => reduced(*operator, einsum, *of, value),
+        (OpKind::Kernel(kernel), operands) => kernel::enclosed(kernel, operands),
         (OpKind::Map { function, einsum }, operands) => mapped(*function, einsum, operands, value),
         _ => unreachable!("all else moves its elements"),
     }

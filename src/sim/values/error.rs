@@ -18,6 +18,13 @@ pub enum RunError {
         /// The limit, with its unit.
         most: String,
     },
+    /// A declared kernel is known by its costs only.
+    #[error("the kernel `{kernel}` has no definition to compute its numbers with")]
+    #[diagnostic(code("kernel-without-numbers"), help("`shardc time` proves and times a program without computing it"))]
+    NoNumbers {
+        /// The name of the kernel.
+        kernel: String,
+    },
     /// A required input is missing.
     #[error("no data for input `{array}`")]
     #[diagnostic(code("input-missing"))]

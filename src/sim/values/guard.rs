@@ -40,6 +40,8 @@ pub fn need(schedule: &Schedule) -> Need {
     let arrays = arrays.fold(0, u128::saturating_add);
     // A product widens its operands and its result to at most 8 bytes per element, one device at a time.
     let scratch = schedule.arrays.iter().map(|array| bytes(&array.extents, 8)).max().unwrap_or(0).saturating_mul(3);
+    let scratch = scratch
+        .saturating_add(dense_formulas(schedule).map(|(_, elements)| elements.saturating_mul(8)).max().unwrap_or(0));
     let devices = schedule.mesh.device_count() as u128;
     Need {
         bytes: arrays.saturating_add(scratch).saturating_add(most_live(schedule, &bytes)),
@@ -122,7 +124,7 @@ fn buffer_deaths(schedule: &Schedule) -> Vec<usize> {
 fn flops(schedule: &Schedule, devices: u128) -> u128 {
     let dense = schedule.arrays.iter().map(|array| match &array.definition {
         Dense::Product { operands, einsum } => einsum.flops(&operands.map(|id| schedule.array(id).extents.clone())),
-        Dense::Input { .. } | Dense::Reduce { .. } | Dense::Map { .. } => 0,
+        Dense::Input { .. } | Dense::Reduce { .. } | Dense::Map { .. } | Dense::Kernel { .. } => 0,
     });
     let local = schedule.ids().map(|id| match &schedule.operation(id).kind {
         OpKind::MatMul { einsum } => {
@@ -131,15 +133,40 @@ fn flops(schedule: &Schedule, devices: u128) -> u128 {
         }
         _ => 0,
     });
-    dense.chain(local).fold(0, u128::saturating_add)
+    // On a device a formula is at most the whole one.
+    let formulas = dense_formulas(schedule).map(|(flops, _)| flops.saturating_mul(1 + devices));
+    dense.chain(local).chain(formulas).fold(0, u128::saturating_add)
+}
+
+/// Operations and elements of the formulas of declared kernels on whole arrays.
+fn dense_formulas(schedule: &Schedule) -> impl Iterator<Item = (u128, u128)> + '_ {
+    schedule.arrays.iter().filter_map(|array| match &array.definition {
+        Dense::Kernel { kernel, operands } => {
+            let extents = operands.iter().map(|id| schedule.array(*id).extents.clone()).collect();
+            kernel.formula.as_ref().map(|formula| formula.work(extents))
+        }
+        Dense::Input { .. } | Dense::Product { .. } | Dense::Reduce { .. } | Dense::Map { .. } => None,
+    })
 }
 
 /// Refuses schedules that are malformed or that need too much memory or time.
 ///
 /// # Errors
-/// [`RunError::Malformed`] or [`RunError::TooLarge`].
+/// [`RunError::Malformed`], [`RunError::NoNumbers`] or [`RunError::TooLarge`].
 pub fn check(schedule: &Schedule) -> Result<Verified<'_>, RunError> {
     let verified = verify(schedule)?;
+    let kernels = schedule.arrays.iter().filter_map(|array| match &array.definition {
+        Dense::Kernel { kernel, .. } if kernel.formula.is_none() => Some(kernel),
+        Dense::Kernel { .. } => None,
+        Dense::Input { .. } | Dense::Product { .. } | Dense::Reduce { .. } | Dense::Map { .. } => None,
+    });
+    let operations = schedule.operations.node_weights().filter_map(|operation| match &operation.kind {
+        OpKind::Kernel(kernel) if kernel.formula.is_none() => Some(kernel),
+        _ => None,
+    });
+    if let Some(kernel) = kernels.chain(operations).next() {
+        return Err(RunError::NoNumbers { kernel: kernel.name.clone() });
+    }
     let need = need(schedule);
     let too_large = |need: String, most: String| Err(RunError::TooLarge { need, most });
     if need.bytes > most_bytes() {

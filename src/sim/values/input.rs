@@ -68,7 +68,11 @@ fn share(schedule: &Schedule, id: ArrayId) -> u8 {
             let lengths = einsum.lengths(&[schedule.array(id).valid.clone()])?;
             Some(einsum.contracted().iter().map(|index| lengths[usize::from(*index)] as f64).product::<f64>())
         }
-        Dense::Product { .. } | Dense::Reduce { .. } | Dense::Input { .. } | Dense::Map { .. } => None,
+        Dense::Product { .. }
+        | Dense::Reduce { .. }
+        | Dense::Input { .. }
+        | Dense::Map { .. }
+        | Dense::Kernel { .. } => None,
     });
     match schedule.array(id).dtype {
         // In 256ths, at least one; the conversion saturates.

@@ -3,6 +3,7 @@
 use super::combine::{add, assemble, concatenate};
 use super::error::RunError;
 use super::input::{Inputs, given, shards};
+use super::kernel;
 use super::map::map;
 use super::pad::{filled, zeros};
 use super::parallel::{Here, on_devices};
@@ -111,6 +112,7 @@ pub(super) fn compute(
         OpKind::Reduce { operator, einsum } => {
             each(operands, &|_, blocks| Ok(reduce(*operator, einsum, &blocks[0], operation.dtype)))?
         }
+        OpKind::Kernel(kernel) => each(operands, &|_, blocks| kernel::evaluate(kernel, blocks))?,
         OpKind::Map { function, einsum } => each(operands, &|_, blocks| {
             Ok(map(*function, einsum, &blocks.iter().collect::<Vec<_>>(), operation.dtype))
         })?,
