@@ -99,11 +99,9 @@ impl Checker {
                 all.push(*dim);
             }
         }
-        let cost = |size: &SizeExpr| {
-            let size = size.value(&mut |name| self.size_of(&name.node));
-            size.map_err(|flaw| {
-                CheckError::size(flaw, "the sizes of a kernel are those of its dims and of declared dims")
-            })
+        let cost = |size: &SizeExpr| -> Checked<u64> {
+            let help = "the sizes of a kernel are those of its dims and of declared dims";
+            Ok(size.value(&mut |name| self.size_of(&name.node)).map_err(|flaw| CheckError::size(flaw, help))?)
         };
         let flops = declared.flops.as_ref().map(cost).transpose()?.unwrap_or(0);
         let bytes = declared.bytes.as_ref().map(cost).transpose()?;

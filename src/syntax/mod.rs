@@ -75,7 +75,6 @@ pub struct Statement {
 
 /// The forms of a statement.
 #[derive(Clone, Debug, PartialEq)]
-#[expect(clippy::large_enum_variant, reason = "nearly all statements are of the largest kind")]
 pub enum StatementKind {
     /// `mesh {X: 4, Y: 2 ring} on tpu_v5e`.
     Mesh {
