@@ -248,17 +248,11 @@ fn nodes(
     let is_counted = |id| program.value(id).definition == Definition::Input { supply: Supply::Counted };
     // A collective over axes of size 1 leaves the block in place, so its readers read the block of its operand. A
     // slice over such axes is an operation.
-    let is_idle = |id: StepId| match &steps[id].op {
-        StepOp::Collective(collective) => {
+    let is_idle = |id: StepId| {
+        steps[id].op.collective().is_some_and(|collective| {
             let from = &steps[operands(steps, id)[0]].layout.sharding;
             collective.kind().sends() && collective.axes(from, mesh).iter().all(|axis| mesh.size(axis) == 1)
-        }
-        StepOp::Input
-        | StepOp::Carry
-        | StepOp::Product { .. }
-        | StepOp::Reduce { .. }
-        | StepOp::Map { .. }
-        | StepOp::Kernel(_) => false,
+        })
     };
     let mut blocks: Vec<StepId> = Vec::new();
     for id in steps.node_indices() {

@@ -436,19 +436,11 @@ impl Plan {
 
     /// Whether a step communicates; slices and groups of one device do not.
     pub fn communicates(&self, id: StepId) -> bool {
-        match &self.step(id).op {
-            StepOp::Collective(collective) => {
-                let from = &self.step(self.operands(id)[0]).layout.sharding;
-                let mesh = &self.program.mesh;
-                collective.kind().sends() && collective.axes(from, mesh).group_size(mesh) > 1
-            }
-            StepOp::Input
-            | StepOp::Carry
-            | StepOp::Product { .. }
-            | StepOp::Reduce { .. }
-            | StepOp::Map { .. }
-            | StepOp::Kernel(_) => false,
-        }
+        let (mesh, op) = (&self.program.mesh, &self.step(id).op);
+        op.collective().is_some_and(|collective| {
+            let from = &self.step(self.operands(id)[0]).layout.sharding;
+            collective.kind().sends() && collective.axes(from, mesh).group_size(mesh) > 1
+        })
     }
 
     /// Whether a step communicates without being written as a collective or a move.
@@ -752,6 +744,21 @@ pub enum StepOp {
         /// Alignment of the local blocks.
         einsum: Einsum,
     },
+}
+
+impl StepOp {
+    /// The collective, if it is one.
+    pub fn collective(&self) -> Option<&Collective> {
+        match self {
+            StepOp::Collective(collective) => Some(collective),
+            StepOp::Input
+            | StepOp::Carry
+            | StepOp::Product { .. }
+            | StepOp::Reduce { .. }
+            | StepOp::Kernel(_)
+            | StepOp::Map { .. } => None,
+        }
+    }
 }
 
 /// The choice for one product, with its alternatives.

@@ -6,7 +6,7 @@
 use super::checker::Checker;
 use super::error::{CheckError, Checked, Failure};
 use super::layouts::RequestedDim;
-use super::{Definition, ValueId};
+use super::{Definition, ValueId, einsum};
 use crate::dtype::DType;
 use crate::einsum::Einsum;
 use crate::function::Function;
@@ -155,7 +155,7 @@ impl Checker {
         for index in before..self.values.len() {
             let own = ValueId(u32::try_from(index).expect("fewer values than bytes of source"));
             let value = self.value(own);
-            let einsum = || self.einsum(own);
+            let einsum = || einsum(&self.values, own);
             let op = match &value.definition {
                 Definition::Product { local: false, .. } => Some(Local::Product(einsum())),
                 Definition::Reduce { operator, .. } => Some(Local::Reduce(*operator, einsum())),
@@ -181,18 +181,6 @@ impl Checker {
         self.places.truncate(before);
         self.uses.retain(|id, _| id.index() < before);
         Ok((Formula { steps, result }, dtype))
-    }
-
-    /// The einsum of a value, by dims; renamed dims match by position.
-    fn einsum(&self, id: ValueId) -> Einsum {
-        let dims = |id: ValueId| -> Vec<DimId> { self.value(id).dims.iter().map(|dim| dim.id).collect() };
-        match &self.value(id).definition {
-            Definition::Rename { .. } => Einsum::new(&[dims(id)], &dims(id)),
-            definition => {
-                let operands: Vec<Vec<DimId>> = definition.operands().iter().map(|id| dims(*id)).collect();
-                Einsum::new(&operands, &dims(id))
-            }
-        }
     }
 
     /// The size of a dim, or the product of its parts.

@@ -240,15 +240,19 @@ impl Program {
     ///
     /// A rename matches dims by position, whatever their names.
     pub fn einsum(&self, id: ValueId) -> Einsum {
-        let value = self.value(id);
-        let dims = |id: ValueId| -> Vec<DimId> { self.value(id).dims.iter().map(|dim| dim.id).collect() };
-        match &value.definition {
-            Definition::Rename { .. } => Einsum::new(&[dims(id)], &dims(id)),
-            Definition::Kernel { kernel, .. } => kernel.einsum.clone(),
-            definition => {
-                let operands: Vec<Vec<DimId>> = definition.operands().iter().map(|id| dims(*id)).collect();
-                Einsum::new(&operands, &dims(id))
-            }
+        einsum(&self.values, id)
+    }
+}
+
+/// The einsum of one of these values; see [`Program::einsum`].
+fn einsum(values: &[Value], id: ValueId) -> Einsum {
+    let dims = |id: ValueId| -> Vec<DimId> { values[id.index()].dims.iter().map(|dim| dim.id).collect() };
+    match &values[id.index()].definition {
+        Definition::Rename { .. } => Einsum::new(&[dims(id)], &dims(id)),
+        Definition::Kernel { kernel, .. } => kernel.einsum.clone(),
+        definition => {
+            let operands: Vec<Vec<DimId>> = definition.operands().iter().map(|id| dims(*id)).collect();
+            Einsum::new(&operands, &dims(id))
         }
     }
 }

@@ -155,15 +155,20 @@ impl Checker {
         let mask = self.is_at(Operand::Array(ids), along, None, span)?;
         let dims: Vec<Dim> =
             std::iter::once(along.dim).chain(own.into_iter().filter(|dim| !rows.contains(dim))).collect();
-        let dims = match requested {
+        let dims = self.in_order(dims, requested);
+        let factor = self.map(Function::Cast(dtype), &[mask], None, span)?;
+        let sums = Operator::Sum.reduced(dtype);
+        self.add(sums, dims, Definition::Product { operands: [factor, id], local: false }, span)
+    }
+
+    /// The dims in the requested order, if it is an order of these dims.
+    fn in_order(&self, dims: Vec<Dim>, requested: Option<&[RequestedDim]>) -> Vec<Dim> {
+        match requested {
             Some(requested) if requested.len() == dims.len() && self.unmatched(requested, &dims).is_none() => {
                 self.matched(requested, &dims)
             }
             Some(_) | None => dims,
-        };
-        let factor = self.map(Function::Cast(dtype), &[mask], None, span)?;
-        let sums = Operator::Sum.reduced(dtype);
-        self.add(sums, dims, Definition::Product { operands: [factor, id], local: false }, span)
+        }
     }
 
     /// `slice_{S->T}(x, 3)`
@@ -433,12 +438,7 @@ impl Checker {
         requested: Option<&[RequestedDim]>,
         span: Span,
     ) -> Checked<ValueId> {
-        let dims = match requested {
-            Some(requested) if requested.len() == dims.len() && self.unmatched(requested, &dims).is_none() => {
-                self.matched(requested, &dims)
-            }
-            Some(_) | None => dims,
-        };
+        let dims = self.in_order(dims, requested);
         let dtype = self.value(id).dtype;
         let held = if dtype == DType::Bool { DType::I8 } else { dtype };
         let factor = self.map(Function::Cast(held), &[mask], None, span)?;

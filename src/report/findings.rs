@@ -112,15 +112,8 @@ fn busiest_engine(plan: &Plan, topology: &Topology) -> Time {
 fn busiest_links(plan: &Plan, topology: &Topology) -> (Time, Unit) {
     let of = |unit: Unit| {
         let Unit::Links(axes) = unit else { return (Time::ZERO, unit) };
-        let moves = plan.ids().filter_map(|id| match &plan.step(id).op {
-            StepOp::Collective(collective) => Some((id, collective, plan.operands(id)[0])),
-            StepOp::Input
-            | StepOp::Carry
-            | StepOp::Product { .. }
-            | StepOp::Reduce { .. }
-            | StepOp::Map { .. }
-            | StepOp::Kernel(_) => None,
-        });
+        let of_move = |id| Some((id, plan.step(id).op.collective()?, plan.operands(id)[0]));
+        let moves = plan.ids().filter_map(of_move);
         let busy = moves.map(|(id, collective, operand)| {
             crossing(collective, &plan.step(operand).layout, topology, axes) * plan.times(id)
         });

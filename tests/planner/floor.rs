@@ -8,7 +8,7 @@ use shardc::compiler::{self, Compiled, Options};
 use shardc::costs::{CostModel, Unit, floor, units};
 
 use shardc::mesh::AxisSet;
-use shardc::plan::{Plan, StepOp};
+use shardc::plan::Plan;
 use shardc::sim::clock;
 use shardc::topology::Topology;
 use shardc::units::Time;
@@ -16,16 +16,9 @@ use std::path::Path;
 
 /// Minimum busy time of a unit in the collectives of a plan.
 fn load(plan: &Plan, topology: &Topology, axes: AxisSet) -> Time {
-    let steps = plan.ids().filter_map(|id| match &plan.step(id).op {
-        StepOp::Collective(collective) => {
-            Some(crossing(collective, &plan.step(plan.operands(id)[0]).layout, topology, axes) * plan.times(id))
-        }
-        StepOp::Input
-        | StepOp::Carry
-        | StepOp::Product { .. }
-        | StepOp::Reduce { .. }
-        | StepOp::Map { .. }
-        | StepOp::Kernel(_) => None,
+    let steps = plan.ids().filter_map(|id| {
+        let collective = plan.step(id).op.collective()?;
+        Some(crossing(collective, &plan.step(plan.operands(id)[0]).layout, topology, axes) * plan.times(id))
     });
     steps.sum()
 }

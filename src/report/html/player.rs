@@ -6,7 +6,7 @@
 
 use crate::compiler::Compiled;
 use crate::mesh::{Axes, AxisId, AxisSet, DeviceId, Mesh};
-use crate::plan::{Plan, StepId, StepOp};
+use crate::plan::{Plan, StepId};
 use crate::report::Findings;
 use crate::schedule::{OpId, OpKind, Schedule, Sources};
 use crate::sim::clock::Timing;
@@ -229,15 +229,10 @@ fn shown(mesh: &Mesh, compiled: &Compiled, step: StepId) -> Vec<DeviceId> {
         return mesh.devices().collect();
     }
     let plan = &compiled.plan;
-    let axes = match &plan.step(step).op {
-        StepOp::Collective(collective) => collective.axes(&plan.step(plan.operands(step)[0]).layout.sharding, mesh),
-        StepOp::Input
-        | StepOp::Carry
-        | StepOp::Product { .. }
-        | StepOp::Reduce { .. }
-        | StepOp::Map { .. }
-        | StepOp::Kernel(_) => AxisSet::NONE,
-    };
+    let axes =
+        plan.step(step).op.collective().map_or(AxisSet::NONE, |collective| {
+            collective.axes(&plan.step(plan.operands(step)[0]).layout.sharding, mesh)
+        });
     let first = DeviceId(0);
     let group = axes.group_size(mesh);
     let members = (0..group.min(MOST_DEVICES as u64)).map(|rank| mesh.with_rank(first, axes.iter(), rank));
