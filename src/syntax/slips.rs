@@ -28,7 +28,8 @@ pub(super) struct Slip {
 type Step = (&'static str, fn(&str) -> Option<String>);
 
 /// The corrections, tried in this order, each on the result of those before it.
-const STEPS: [Step; 24] = [
+const STEPS: [Step; 25] = [
+    ("a kernel is declared as `kernel f(x[B]) -> [B], shard B, flops 2*B`", kernel_facts),
     ("sizes are declared by `dims {..}`", tuple_of_sizes),
     ("axes and dims are declared in braces, with `:` before each size", block),
     ("`on` precedes the hardware", hardware),
@@ -437,6 +438,22 @@ fn iterations(text: &str) -> Option<String> {
     let digits = &count[..count.find(|c: char| !c.is_ascii_digit()).unwrap_or(count.len())];
     let is_word = |c: char| c.is_ascii_alphabetic() || matches!(c, ' ' | ')' | ':');
     (!digits.is_empty() && count[digits.len()..].chars().all(is_word)).then(|| format!("repeat {digits} {{"))
+}
+
+/// `kernel f(x[B]) -> [B] shard B flop 2*B`.
+fn kernel_facts(text: &str) -> Option<String> {
+    const FACTS: [&str; 4] = ["shard", "flops", "bytes", "reference"];
+    let arrow = text.strip_prefix("kernel ").and_then(|_| text.find("->"))?;
+    let end = arrow + text[arrow..].find(']')? + 1;
+    let mut line = text[..end].to_owned();
+    for word in text[end..].split_whitespace() {
+        let bare = word.trim_matches([',', ':', '=']);
+        match FACTS.into_iter().find(|fact| bare.len() > 3 && osa_distance(bare, fact) <= 1) {
+            Some(fact) => line = format!("{}, {fact}", line.trim_end_matches([',', ' '])),
+            None => line = format!("{line} {word}"),
+        }
+    }
+    Some(line)
 }
 
 /// `y = gelu x`: the argument of a function without parentheses.

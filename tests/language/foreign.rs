@@ -80,7 +80,7 @@ const LINES: [(&str, &str); 66] = [
 ];
 
 /// Words without an equivalent line, and near misses, with a part of the answer.
-const OTHERS: [(&str, &str); 63] = [
+const OTHERS: [(&str, &str); 65] = [
     ("z = ppermute(x, 'X', [(0, 1), (1, 2)])", "write `z = shift_B(x, 1)` to shift elements"),
     ("z = lax.axis_index('X')", "programs have no device index"),
     ("z = x.reshape(B*D)", "write `dims {N = B*D}` and `z[N]_? = x`"),
@@ -119,6 +119,14 @@ const OTHERS: [(&str, &str); 63] = [
     ("z = lax.scan(relu, x, length=8)", "a loop is written `repeat 8 {`"),
     ("repeat(4):\n    x = relu(x)", "write `repeat 4 {`"),
     ("repeat 4 do", "a loop is written `repeat 4 {`"),
+    (
+        "kernel sort(x[B, D]) -> [B, D] shard B flops 20*B*D",
+        "write `kernel sort(x[B, D]) -> [B, D], shard B, flops 20*B*D`",
+    ),
+    (
+        "kernel sort(x[B, D]) -> [B, D], shard: B, flop 20*B*D",
+        "write `kernel sort(x[B, D]) -> [B, D], shard B, flops 20*B*D`",
+    ),
     ("@jax.jit", "remove the decorator"),
     ("f = lambda x: relu(x)", "write `def f(x) { return relu(x) }`"),
     ("def f(x: bf16[B, D], n=4):", "a function is written `def f(x: bf16[B, D], n) {`"),
