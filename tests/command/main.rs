@@ -15,5 +15,6 @@ mod project;
 mod prose;
 mod readme;
 mod snapshot;
+mod sources;
 mod structure;
 mod sweep;
