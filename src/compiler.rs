@@ -141,12 +141,7 @@ fn check_parsed(
             Err(unknown) => unknown.report(mesh_of(ast), source, &mut diagnostics),
             // Where the hardware is not named it may still be given from outside.
             Ok(hardware) if program.hardware.is_some() => match wired(program, hardware) {
-                Ok(topology) => {
-                    diagnostics.extend(oversized(mesh_of(ast), &topology));
-                    if given.is_none() {
-                        diagnostics.extend(refused(program, &topology));
-                    }
-                }
+                Ok(topology) => diagnostics.extend(oversized(mesh_of(ast), &topology)),
                 Err(error) if error.is_written() => diagnostics.push(&error),
                 Err(_) => {}
             },
@@ -165,9 +160,12 @@ fn check_parsed(
     (program.filter(|_| !diagnostics.has_errors()), diagnostics)
 }
 
-/// Errors of planning and lowering that are certain without a plan: methods, strategies, limits that the inputs exceed.
-fn refused(program: &Program, topology: &Topology) -> Diagnostics {
+/// Errors of planning and lowering that are certain without a plan: methods, strategies, limits that the inputs exceed. They
+/// hold for the mesh and the hardware that the program names.
+pub fn refused(program: &Program) -> Diagnostics {
     let mut found = Diagnostics::default();
+    let named = program.hardware.is_some().then(|| machine(program, &Options::default()).ok()).flatten();
+    let Some(topology) = &named else { return found };
     for error in lower::unsupported_methods(program, topology) {
         found.push(&error);
     }

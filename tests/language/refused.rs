@@ -1,12 +1,18 @@
 //! What planning and lowering refuse whatever the plan, `check` reports as well.
 
-use crate::common::errors;
 use shardc::compiler::{self, Options};
 use shardc::{program, syntax};
 
 const GROUND: &str = "mesh {X: 4 ring, Y: 2} on tpu_v5p\ndims {I: 64, J: 64, K: 64}\n";
 
-/// The codes of planning and lowering, which do not ask the checks of `compiler::check`.
+/// The codes of `check` for a program that has no errors otherwise.
+fn errors(source: &str) -> Vec<String> {
+    let (program, found) = compiler::check(source);
+    let program = program.unwrap_or_else(|| panic!("{source}{found:?}"));
+    compiler::refused(&program).iter().map(|found| found.code.clone()).collect()
+}
+
+/// The codes of planning and lowering.
 fn refused(source: &str) -> Vec<String> {
     let (program, found) = program::check(&syntax::parse(source).0);
     let program = program.unwrap_or_else(|| panic!("{source}{found:?}"));
