@@ -2,13 +2,13 @@
 
 use crate::advice;
 use crate::costs::{Balance, CostModel};
-use crate::diag::Diagnostics;
+use crate::diag::{Diagnostics, Edit, Fix};
 use crate::expect;
 use crate::link::{DegradedLink, LinkState};
 use crate::lower;
 use crate::mesh::Axis;
 use crate::overlap;
-use crate::plan::{self, Budget, Listing, Plan, Request, Whole, unroll};
+use crate::plan::{self, Budget, Listing, Plan, PlanError, Request, Whole, unroll};
 use crate::program::{self, Program};
 use crate::recipe::{self, Lowering, Tuner};
 use crate::schedule::Schedule;
@@ -143,7 +143,7 @@ fn check_parsed(
         match hardware(program) {
             // The name of a profile in a file.
             Err(_) if given.is_some() => {}
-            Err(unknown) => diagnostics.push(&unknown),
+            Err(unknown) => unknown.report(mesh_of(ast), source, &mut diagnostics),
             // Where the hardware is not named it may still be given from outside.
             Ok(hardware) if program.hardware.is_some() => match wired(program, hardware) {
                 Ok(topology) => diagnostics.extend(oversized(mesh_of(ast), &topology)),
@@ -163,6 +163,30 @@ fn check_parsed(
         }
     }
     (program.filter(|_| !diagnostics.has_errors()), diagnostics)
+}
+
+/// Errors of planning and lowering that are certain without a plan: methods, strategies, limits that the inputs exceed. They
+/// hold for the mesh and the hardware that the program names.
+pub fn refused(program: &Program) -> Diagnostics {
+    let mut found = Diagnostics::default();
+    let named = program.hardware.is_some().then(|| machine(program, &Options::default()).ok()).flatten();
+    let Some(topology) = &named else { return found };
+    for error in lower::unsupported_methods(program, topology) {
+        found.push(&error);
+    }
+    if let Err(breach) = expect::holds_inputs(program) {
+        found.push(&breach);
+    }
+    // A strategy that the book's costs exclude is tried with the usual ones.
+    let is_pinned = program.values.iter().any(|value| value.pin.is_some());
+    let refusal = |costs: CostModel| {
+        let costs = costs.on(topology, Lowering::default());
+        plan::plan(program, costs.as_ref()).err().filter(|error| matches!(error, PlanError::Pin { .. }))
+    };
+    if is_pinned && refusal(CostModel::Book).is_some() {
+        refusal(CostModel::default()).iter().for_each(|error| found.push(error));
+    }
+    found
 }
 
 /// The topology of a program, for its hardware or the overriding one.
@@ -294,6 +318,23 @@ struct UnknownHardware {
     help: String,
     #[label("unknown profile")]
     span: SourceSpan,
+}
+
+impl UnknownHardware {
+    /// Adds the error, with the line of the mesh on the profile that is meant.
+    fn report(mut self, mesh: Span, source: Option<&str>, diagnostics: &mut Diagnostics) {
+        let at = Span::new(self.span.offset(), self.span.offset() + self.span.len());
+        let near = Hardware::near(&self.name);
+        let line = near.zip(source).and_then(|(near, source)| {
+            let before = source.get(mesh.range().start..at.range().start)?;
+            Some(format!("{before}{near}"))
+        });
+        if let Some(line) = line.filter(|line| !line.contains('\n')) {
+            self.help += &format!(" write `{line}`");
+        }
+        let fix = near.map(|near| Fix::new(Edit::Replace(at), near.to_owned()));
+        diagnostics.push_with_fixes(&self, fix.into_iter().collect());
+    }
 }
 
 /// The hardware of a program.

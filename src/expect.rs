@@ -1,10 +1,10 @@
 //! Checks of `expect` and `limit` lines.
 
 use crate::diag::Diagnostics;
-use crate::layout::Layout;
+use crate::layout::{Layout, Sharding};
 use crate::mesh::AxisSet;
 use crate::plan::{Plan, StepId, StepOp};
-use crate::program::{Expectation, ExpectationKind, ExpectedMove};
+use crate::program::{Definition, Expectation, ExpectationKind, ExpectedMove, Program, Value, Wanted};
 use crate::span::Span;
 use crate::syntax::{Amount, Measure, Unit};
 use crate::topology::Topology;
@@ -70,6 +70,33 @@ pub fn within_limits(plan: &Plan, topology: &Topology) -> Result<(), Breach> {
         if value > allowed(&limit.amount, topology) {
             let (text, help) = (limit.amount.text.clone(), limit_help(limit.measure, limit.amount.unit, value));
             return Err(Breach::Limit { found, limit: text, help, at: limit.span.into() });
+        }
+    }
+    Ok(())
+}
+
+/// The limit on memory that the inputs alone exceed, whatever the plan.
+///
+/// They are there at the start. Dims whose layout is free are split over all axes.
+///
+/// # Errors
+/// The first such limit.
+pub fn holds_inputs(program: &Program) -> Result<(), Breach> {
+    let mesh = &program.mesh;
+    let bytes = |value: &Value| {
+        let shared = match &value.wanted {
+            Wanted::Exact(sharding) => return sharding.local_bytes(value.dtype, &value.dims, mesh).0,
+            Wanted::Partly(_) | Wanted::Free => mesh.device_count() as u64,
+        };
+        Sharding::replicated(value.dims.len()).local_bytes(value.dtype, &value.dims, mesh).0.div_ceil(shared)
+    };
+    let is_given = |value: &&Value| matches!(value.definition, Definition::Input { supply } if supply.is_given());
+    let held = program.values.iter().filter(is_given).map(bytes).fold(0, u64::saturating_add);
+    for limit in program.limits.iter().filter(|limit| limit.measure == Measure::Memory) {
+        if u128::from(held) > limit.amount.value {
+            let found = format!("{} per device for its inputs", Bytes(held));
+            let help = "shard the inputs over more axes, or raise the limit".to_owned();
+            return Err(Breach::Limit { found, limit: limit.amount.text.clone(), help, at: limit.span.into() });
         }
     }
     Ok(())

@@ -4,11 +4,13 @@ use crate::function::Function;
 use crate::layout::Dim;
 use crate::mesh::{AxisId, Wiring};
 use crate::plan::{Item, Listing, Part, Pieces, Plan, StepOp};
-use crate::program::{Definition, Program, ValueId};
-use crate::recipe::Flaw;
+use crate::program::{Definition, Program, Value, ValueId};
+use crate::recipe::{Flaw, Lowering, Tuner};
 use crate::schedule::{Array, ArrayId, Builder, Cut, Dense, OpId, Output, Region, Schedule};
+use crate::topology::Topology;
 use itertools::Itertools;
 use miette::SourceSpan;
+use std::borrow::Cow;
 use thiserror::Error;
 
 /// Why a plan cannot be lowered.
@@ -61,6 +63,21 @@ pub enum LowerError {
         #[label("needed by this statement")]
         span: SourceSpan,
     },
+}
+
+/// The requested methods of written collectives that do not apply.
+///
+/// Those of other statements depend on the plan. Along axes of one device nothing is sent.
+pub fn unsupported_methods(program: &Program, topology: &Topology) -> Vec<LowerError> {
+    let tuner = Tuner::new(Cow::Borrowed(topology), Lowering::default());
+    let flaw = |value: &Value| {
+        let Definition::Collective { collective, from, operand } = &value.definition else { return None };
+        let several = |axis: AxisId| program.mesh.size(axis) > 1;
+        let method = value.method.filter(|_| collective.axes(from, &program.mesh).iter().all(several))?;
+        let from = program.layout(*operand, from.clone());
+        tuner.supports(collective, &from, method).err().map(|flaw| error(&flaw, value.span.into()))
+    };
+    program.values.iter().filter_map(flaw).collect()
 }
 
 /// Lowers every step of a plan that [has its recipes](Plan::with_recipes), in order.

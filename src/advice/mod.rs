@@ -49,8 +49,14 @@ struct Tried {
 }
 
 /// Codes of the checker for calls that another system may have.
-const CALLS: [&str; 5] =
-    ["unknown-function", "unknown-collective", "function-arguments", "function-subscript", "layout-mismatch"];
+const CALLS: [&str; 6] = [
+    "unknown-function",
+    "unknown-collective",
+    "unknown-dim",
+    "function-arguments",
+    "function-subscript",
+    "layout-mismatch",
+];
 
 /// Tries the proposed changes of all errors. Those that work are kept and become the help, cheapest first.
 pub fn try_fixes(source: &str, ast: &Ast, diagnostics: &mut Diagnostics) {
@@ -122,7 +128,12 @@ fn translate(found: &mut Diagnostic, source: &str, ast: &Ast, broken: usize) {
         return;
     }
     let Some(statement) = innermost(&ast.statements, found.span()) else { return };
-    let Some((error, fixes)) = syntax::foreign_call(source, statement, found.span()) else { return };
+    // An index stands for a dim behind its bracket.
+    let at = match source[..found.span().range().start].rfind('[') {
+        Some(open) if found.code == "unknown-dim" => Span::new(open, open + 1),
+        Some(_) | None => found.span(),
+    };
+    let Some((error, fixes)) = syntax::foreign_call(source, statement, at) else { return };
     let is_unknown = found.code.starts_with("unknown");
     if is_unknown || fixes.iter().any(|fix| is_right(source, fix, broken)) {
         *found = Diagnostic { fixes, ..Diagnostic::new(&error) };

@@ -686,12 +686,10 @@ impl<'a> Speller<'a> {
                     Operator::Sum => "sum",
                     Operator::Max => "max",
                     Operator::Min => "min",
-                    Operator::Mul
-                    | Operator::And
-                    | Operator::Or
-                    | Operator::Mean
-                    | Operator::SquareAdd
-                    | Operator::Root => return None,
+                    Operator::Mul => "prod",
+                    Operator::And => "all",
+                    Operator::Or => "any",
+                    Operator::Mean | Operator::SquareAdd | Operator::Root => return None,
                 };
                 let kept = &program.value(value).dims;
                 let gone = program.value(*operand).dims.iter().filter(|dim| !kept.contains(dim));

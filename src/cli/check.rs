@@ -61,6 +61,11 @@ impl Check {
 
     fn checked(&self, source: &Source) -> Result<(Option<Program>, Diagnostics), Failure> {
         let (mut program, mut diagnostics) = source.check(None)?;
+        let found = program.as_ref().map(compiler::refused).unwrap_or_default();
+        if found.has_errors() {
+            diagnostics.extend(found);
+            return Ok((None, diagnostics));
+        }
         // What is written is seen in a plan, which takes its time.
         let strictly = program.as_ref().filter(|_| self.strict);
         if let Some(Err(found)) = strictly.map(|program| source.check_strict(program, &Options::default())) {

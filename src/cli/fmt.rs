@@ -2,6 +2,8 @@
 
 use super::input::{self, Source};
 use super::{Failure, Format, Output, files, folders};
+use crate::advice;
+use crate::diag::Diagnostics;
 use crate::escape;
 use crate::syntax;
 use clap::Args;
@@ -16,6 +18,9 @@ pub(super) struct Fmt {
     /// Write nothing; list files that are not formatted and exit 1 if there are any
     #[arg(long)]
     check: bool,
+    /// Also write out what `--lenient` accepts: LaTeX, subscripts without `_`, missing sizes
+    #[arg(long)]
+    lenient: bool,
     #[command(flatten)]
     output: Output,
 }
@@ -38,7 +43,7 @@ impl Fmt {
         let mut bad = false;
         for path in &folders::programs(&self.paths)? {
             let source = input::source(path)?;
-            match syntax::format(&source.text) {
+            match self.formatted(&source.text) {
                 Ok(text) => {
                     self.put(path, &source, &text)?;
                     bad |= self.check && text != source.text;
@@ -50,6 +55,19 @@ impl Fmt {
             }
         }
         if bad { Err(Failure::Program) } else { Ok(()) }
+    }
+
+    /// The text in canonical style.
+    fn formatted(&self, text: &str) -> Result<String, Diagnostics> {
+        if !self.lenient {
+            return syntax::format(text);
+        }
+        let (_, mut found) = syntax::parse_lenient(text);
+        if found.has_errors() {
+            return Err(found);
+        }
+        found.retain(|found| found.code == "lenient-reading");
+        syntax::format(&advice::apply_all(text, &found))
     }
 
     fn put(&self, path: &str, source: &Source, text: &str) -> Result<(), Failure> {

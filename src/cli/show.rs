@@ -14,6 +14,9 @@ pub(super) struct Show {
     file: String,
     /// Draw only this array, in every layout it takes
     name: Option<String>,
+    /// List the groups of devices of each collective, by number
+    #[arg(long)]
+    groups: bool,
     #[command(flatten)]
     common: Common,
 }
@@ -34,11 +37,38 @@ impl Show {
                     let (name, layout) = (plan.array(*id), &plan.step(*id).layout);
                     by + &blocks(&name, layout, mesh, &plan.program.dims, (paint, terminal::picture_width()))
                 };
-                input::print_painted(&shown.iter().map(draw).join("\n"))
+                input::print_painted(&shown.iter().map(draw).join("\n"))?;
+                if self.groups { input::print(&groups(&plan)) } else { Ok(()) }
             }
-            Format::Json => input::print_json(&document::show(&checked.source.name, &plan, &topology, &shown)),
+            Format::Json => {
+                let document = document::show(&checked.source.name, &plan, &topology, &shown);
+                input::print_json(&document.with_groups(self.groups.then(|| document::groups(&plan))))
+            }
         }
     }
+}
+
+/// The groups of each collective, and the kind of their numbering.
+fn groups(plan: &Plan) -> String {
+    let mut text = String::new();
+    for one in document::groups(plan) {
+        let size = one.groups.first().map_or(0, Vec::len);
+        let is_spaced =
+            |step: usize| one.groups.iter().all(|group| group.windows(2).all(|pair| pair[1] == pair[0] + step));
+        let count = one.groups.len();
+        let kind = match count {
+            1 => " (all)",
+            _ if is_spaced(1) => " (consecutive)",
+            _ if is_spaced(count) => " (orthogonal)",
+            _ => "",
+        };
+        let noun = if count == 1 { "group" } else { "groups" };
+        text += &format!("\n{} of {}: {count} {noun} of {size}{kind}\n", one.collective, one.operand);
+        for (number, group) in one.groups.iter().enumerate() {
+            text += &format!("  {number}: {}\n", group.iter().join(", "));
+        }
+    }
+    if text.is_empty() { "\nno collectives\n".to_owned() } else { text }
 }
 
 /// Every layout of one array, in the order of the steps.

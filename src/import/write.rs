@@ -217,8 +217,8 @@ fn is_reserved(name: &str) -> bool {
         "log_softmax",
         "where",
     ];
-    const FUNCTIONS: [&str; 12] =
-        ["sum", "max", "min", "mean", "any", "all", "var", "logsumexp", "iota", "open", "rename", "softmax"];
+    const FUNCTIONS: [&str; 13] =
+        ["sum", "prod", "max", "min", "mean", "any", "all", "var", "logsumexp", "iota", "open", "rename", "softmax"];
     const COLLECTIVES: [&str; 5] = ["AllGather", "ReduceScatter", "AllReduce", "AllToAll", "Broadcast"];
     WORDS.contains(&name)
         || FUNCTIONS.iter().any(|word| name == *word || name.starts_with(&format!("{word}_")))

@@ -3,6 +3,7 @@
 //! ```text
 //! W[D_X, F_Y]
 //!   bf16, 8 blocks of 512 x 1024, 1.05 MB, each on one device
+//!   8.39 MB (8,388,608 B) in total
 //!
 //!               F 0..   1024..  2048..  3072..
 //! D 0..512      (0,0)   (0,1)   (0,2)   (0,3)
@@ -14,6 +15,7 @@ use super::blocks::{Along, Blocks, Split};
 use super::palette::{self, Color};
 use crate::layout::{Dims, Layout};
 use crate::mesh::Mesh;
+use crate::units::{Bytes, grouped};
 use itertools::Itertools;
 use std::fmt::Write as _;
 
@@ -39,7 +41,7 @@ pub fn blocks(name: &str, layout: &Layout, mesh: &Mesh, dims: &Dims, (paint, wid
     format!("{name}\n  {}\n{grid}{}", caption(layout, &blocks, mesh), legend(&blocks, mesh))
 }
 
-/// `f32, 8 blocks of 512 x 1024, 2.10 MB, each on 2 devices`
+/// `f32, 8 blocks of 512 x 1024, 2.10 MB, each on 2 devices`, and below it `33.6 MB (33,554,432 B) in total`
 fn caption(layout: &Layout, blocks: &Blocks, mesh: &Mesh) -> String {
     let extents = layout.local_extents(mesh).iter().map(u64::to_string).join(" x ");
     let of = if extents.is_empty() { "one number".to_owned() } else { extents };
@@ -54,7 +56,9 @@ fn caption(layout: &Layout, blocks: &Blocks, mesh: &Mesh) -> String {
         holders if holders == all => format!("on all {all} devices"),
         holders => format!("each on {holders} devices"),
     };
-    format!("{}, {what}, {}, {on}", layout.dtype, layout.local_bytes(mesh))
+    let total = Bytes(layout.local_bytes(mesh).0.saturating_mul(blocks.count() * blocks.holders()));
+    let total = format!("{total} ({} B) in total", grouped(total.0));
+    format!("{}, {what}, {}, {on}\n  {total}", layout.dtype, layout.local_bytes(mesh))
 }
 
 /// The axes of the coordinates and the marks: `  (X,Y): * a copy on each`

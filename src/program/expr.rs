@@ -36,7 +36,7 @@ impl Operand {
 }
 
 /// The language's functions, except casts.
-const FUNCTIONS: [&str; 30] = [
+const FUNCTIONS: [&str; 31] = [
     "relu",
     "gelu",
     "exp",
@@ -58,6 +58,7 @@ const FUNCTIONS: [&str; 30] = [
     "max",
     "min",
     "mean",
+    "prod",
     "where",
     "and",
     "or",
@@ -68,6 +69,10 @@ const FUNCTIONS: [&str; 30] = [
     "log_softmax",
     "var",
 ];
+
+/// Functions whose subscript names dims that their argument has.
+const DIMS: [&str; 11] =
+    ["softmax", "sum", "prod", "max", "min", "mean", "any", "all", "logsumexp", "log_softmax", "var"];
 
 /// The number of arguments of a function.
 pub(super) const ARITIES: &str =
@@ -176,7 +181,11 @@ impl Checker {
         let dtype = array.dtype.as_ref().map_or(DType::Bf16, |dtype| dtype.node);
         let known = array.name.as_ref().and_then(|name| {
             let known = self.scope.keys().map(String::as_str);
-            nearest(&name.node, known.filter(|known| osa_distance(known, &name.node) <= 1)).map(str::to_owned)
+            // Numbered arrays, `W1` and `W2`, differ on purpose, and so do single letters.
+            let letters = |name: &str| name.chars().filter(char::is_ascii_alphabetic).collect::<String>();
+            let own = letters(&name.node);
+            let is_slip = |known: &&str| osa_distance(known, &name.node) <= 1 && own.len() > 1 && letters(known) != own;
+            nearest(&name.node, known.filter(is_slip)).map(str::to_owned)
         });
         let id = self.input(array.name.as_ref(), dtype, brackets, false, array.span)?;
         if let (Some(_), Some(binding)) = (&array.name, self.bindings.last_mut()) {
@@ -353,6 +362,37 @@ impl Checker {
         Ok(if function.is_truth() { DType::Bool } else { dtype })
     }
 
+    /// Checks that dims and arrays of a call exist, before its form is reported.
+    pub(super) fn exist(&mut self, along: &[Name], arguments: &[Expr]) -> Checked<()> {
+        for name in along {
+            self.dim(&name.node, name.span)?;
+        }
+        arguments.iter().try_for_each(|argument| self.arrays_exist(argument))
+    }
+
+    fn arrays_exist(&mut self, expr: &Expr) -> Checked<()> {
+        match &expr.kind {
+            ExprKind::Array(array) => match &array.name {
+                // The axes and dims of other systems are arguments.
+                Some(name) if array.brackets.is_none() => {
+                    let head = name.node.split('_').next().unwrap_or_default();
+                    let is_item = head.len() < name.node.len() && self.named_dims.contains_key(head);
+                    let is_known = self.size(name).is_some() || self.axes_named(&name.node).is_some() || is_item;
+                    if is_known { Ok(()) } else { self.array(array).map(|_| ()) }
+                }
+                Some(_) | None => Ok(()),
+            },
+            ExprKind::Number(_) => Ok(()),
+            ExprKind::Product { factors, .. } => self.exist(&[], factors),
+            ExprKind::Binary { left, right, .. } => {
+                self.arrays_exist(left)?;
+                self.arrays_exist(right)
+            }
+            ExprKind::Neg(argument) | ExprKind::Collective { argument, .. } => self.arrays_exist(argument),
+            ExprKind::Call { arguments, .. } => self.exist(&[], arguments),
+        }
+    }
+
     fn call(
         &mut self,
         function: &Name,
@@ -392,6 +432,9 @@ impl Checker {
             }
             (_, _, [only]) => only,
             (_, _, many) => {
+                let is_ours = DIMS.contains(&name) && !is_elsewhere(function, subscript);
+                let along = if is_ours { subscript } else { &[] };
+                self.exist(along, many)?;
                 let (takes, count) = ("one argument".to_owned(), many.len());
                 let help = self.reduced(name, subscript, many).unwrap_or_else(|| ARITIES.to_owned());
                 return Err(CheckError::Arguments { name: name.to_owned(), takes, count, at, help }.into());
@@ -431,10 +474,10 @@ impl Checker {
             {
                 Err(unknown_function(function, subscript).into())
             }
-            ("sum" | "max" | "min" | "mean" | "any" | "all", None, [_, ..]) => {
+            ("sum" | "prod" | "max" | "min" | "mean" | "any" | "all", None, [_, ..]) => {
                 self.reduction(function, subscript, argument, requested, span)
             }
-            ("sum" | "max" | "min" | "mean", None, []) => {
+            ("sum" | "prod" | "max" | "min" | "mean", None, []) => {
                 let two = if matches!(name, "max" | "min") {
                     format!(", or two arrays: `{name}(A, B)`")
                 } else {

@@ -141,6 +141,7 @@ impl Checker {
         }
         let declared = declared.clone();
         if declared.parameters.len() != arguments.len() {
+            self.exist(&[], arguments)?;
             let takes = match declared.parameters.len() {
                 1 => "one argument".to_owned(),
                 many => format!("{many} arguments"),

@@ -42,6 +42,7 @@ impl Checker {
     ) -> Checked<ValueId> {
         let (word, form) = pick.facts();
         if !pick.takes(arguments.len()) {
+            self.exist(subscript, arguments)?;
             let (name, count) = (word.to_owned(), arguments.len());
             let takes = match pick {
                 Pick::Concat | Pick::Stack => "two or more arrays",
@@ -53,6 +54,7 @@ impl Checker {
             return Err(CheckError::Arguments { name, takes, count, at: function.span, help }.into());
         }
         if !pick.takes_dims(subscript.len(), arguments.len()) {
+            self.exist(subscript, arguments)?;
             let (name, help) = (word.to_owned(), format!("write {form}"));
             return Err(CheckError::FunctionSubscript { name, at: function.span, help }.into());
         }
@@ -62,8 +64,8 @@ impl Checker {
         }
         match pick {
             Pick::OneHot => {
-                let ids = self.array_expr(&arguments[0], None)?;
-                self.is_at(Operand::Array(ids), along[0], requested, span)
+                let at = self.position(&arguments[0])?;
+                self.is_at(at, along[0], requested, span)
             }
             Pick::Take => self.take(along[0], arguments, requested, span),
             Pick::Scatter => self.scatter(along[0], arguments, requested, span),

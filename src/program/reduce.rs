@@ -1,4 +1,4 @@
-//! Reductions over dims: `sum_J(A)`, `max_{J,K}(A)`.
+//! Reductions over dims: `sum_J(A)`, `max_{J,K}(A)`, `prod_J(A)`.
 
 use super::checker::Checker;
 use super::error::{CheckError, Checked};
@@ -26,6 +26,7 @@ impl Checker {
         let name = format!("`{}`", function.node);
         let operator = match function.node.as_str() {
             "max" => Operator::Max,
+            "prod" => Operator::Mul,
             "min" => Operator::Min,
             "any" => Operator::Or,
             "all" => Operator::And,

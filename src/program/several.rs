@@ -22,6 +22,7 @@ impl Checker {
         let name = function.node.as_str();
         let (takes, count) = if name == "where" { (3, "three arguments") } else { (2, "two arguments") };
         if arguments.len() != takes {
+            self.exist(&[], arguments)?;
             let (name, count, takes) = (name.to_owned(), arguments.len(), count.to_owned());
             return Err(
                 CheckError::Arguments { name, takes, count, at: function.span, help: ARITIES.to_owned() }.into()
@@ -53,10 +54,15 @@ impl Checker {
 
     /// Help for a function that gets a dim, or its position, as an argument: `softmax(h, F)`, `sum(x, 1)`.
     pub(super) fn reduced(&self, name: &str, subscript: &[Name], arguments: &[Expr]) -> Option<String> {
-        const REDUCING: [&str; 10] =
-            ["sum", "mean", "max", "min", "any", "all", "var", "softmax", "logsumexp", "log_softmax"];
+        const REDUCING: [&str; 11] =
+            ["sum", "prod", "mean", "max", "min", "any", "all", "var", "softmax", "logsumexp", "log_softmax"];
         let ([], [_, dim], true) = (subscript, arguments, REDUCING.contains(&name)) else { return None };
         let dim = match &dim.kind {
+            ExprKind::Array(ArrayRef { name: Some(dim), brackets: None, .. }) if self.binding(&dim.node).is_some() => {
+                let sum = format!("write `A + {}` to add two arrays, ", dim.node);
+                let sum = if name == "sum" { sum.as_str() } else { "" };
+                return Some(format!("{sum}`{name}_J(A)` to reduce a dim"));
+            }
             ExprKind::Array(ArrayRef { name: Some(dim), brackets: None, .. }) => dim.node.as_str(),
             _ => "J",
         };

@@ -178,6 +178,16 @@ impl<'a> Tuner<'a> {
         found
     }
 
+    /// Whether a collective on an array with this layout can be lowered with a method, without timing it.
+    ///
+    /// # Errors
+    /// As [`Tuner::choose`].
+    pub fn supports(&self, collective: &Collective, from: &Layout, method: Method) -> Result<(), Flaw> {
+        let idle = |sharding: &_| idle::fastest(&self.topology, sharding);
+        let problem = Problem::new(collective, from, Some(method), &self.topology.mesh, idle);
+        problem.map_or(Ok(()), |problem| self.candidates(&self.in_order(problem)).map(drop))
+    }
+
     fn find(&self, collective: &Collective, from: &Layout, asked: Option<Method>) -> Result<Chosen, Flaw> {
         let mesh = &self.topology.mesh;
         let operator = from.sharding.operator;

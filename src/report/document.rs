@@ -6,15 +6,16 @@ use super::seconds::Seconds;
 use super::step::Step;
 use super::why::{Pin, Product};
 use crate::diag::{Diagnostics, Severity};
-use crate::mesh::{Axis, AxisId, Mesh};
+use crate::mesh::{Axis, AxisId, DeviceId, Mesh};
 use crate::picture::blocks::{Along, Blocks, Split};
-use crate::plan::{Plan, Rewriting, StepId};
+use crate::plan::{Plan, Rewriting, StepId, StepOp};
 use crate::sim::clock::Timing;
 use crate::sim::proof::Proof;
 use crate::sim::values::Numerics;
 use crate::span::LineIndex;
 use crate::topology::Topology;
 use crate::units::Time;
+use itertools::Itertools;
 use serde::Serialize;
 
 /// JSON document `shardc.check/1`.
@@ -78,6 +79,47 @@ pub struct ShowDocument {
     file: String,
     mesh: MeshDocument,
     arrays: Vec<ArrayDocument>,
+    /// The groups of each collective, on request.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    groups: Option<Vec<GroupsDocument>>,
+}
+
+/// The groups of devices of a collective.
+#[derive(Debug, Serialize)]
+pub struct GroupsDocument {
+    /// `AllReduce_X`.
+    pub collective: String,
+    /// Its operand.
+    pub operand: String,
+    /// The devices of each group by number, in the order of their ranks.
+    pub groups: Vec<Vec<usize>>,
+}
+
+impl ShowDocument {
+    /// The document with the groups of collectives.
+    #[must_use]
+    pub fn with_groups(self, groups: Option<Vec<GroupsDocument>>) -> ShowDocument {
+        ShowDocument { groups, ..self }
+    }
+}
+
+/// The groups of the collectives of a plan, each collective on an operand once.
+pub fn groups(plan: &Plan) -> Vec<GroupsDocument> {
+    let mesh = &plan.program.mesh;
+    let of = |id: StepId| {
+        let StepOp::Collective(collective) = &plan.step(id).op else { return None };
+        let operand = *plan.operands(id).first()?;
+        let axes: Vec<_> = collective.axes(&plan.step(operand).layout.sharding, mesh).iter().collect();
+        let is_first = |device: &DeviceId| mesh.rank(*device, axes.iter().copied()) == 0;
+        let devices = |first| mesh.group(first, &axes).map(|device| device.index()).collect();
+        Some(GroupsDocument {
+            collective: plan.op_name(id),
+            operand: plan.array(operand),
+            groups: mesh.devices().filter(is_first).map(devices).collect(),
+        })
+    };
+    let all = plan.ids().filter(|id| plan.communicates(*id)).filter_map(of);
+    all.unique_by(|one| (one.collective.clone(), one.operand.clone())).collect()
 }
 
 /// An array in one layout.
@@ -87,6 +129,8 @@ struct ArrayDocument {
     layout: String,
     dtype: String,
     bytes_per_device: u64,
+    /// All copies and partial sums together.
+    bytes_on_all_devices: u64,
     /// Its shards, at most 4096.
     blocks: Vec<BlockDocument>,
 }
@@ -115,11 +159,18 @@ pub fn show(file: &str, plan: &Plan, topology: &Topology, steps: &[StepId]) -> S
             layout: plan.array(*id),
             dtype: layout.dtype.to_string(),
             bytes_per_device: layout.local_bytes(mesh).0,
+            bytes_on_all_devices: layout.local_bytes(mesh).0.saturating_mul(blocks.count() * blocks.holders()),
             blocks: blocks.all().take(4096).map(block).collect(),
         }
     };
     let arrays = steps.iter().map(array).collect();
-    ShowDocument { schema: "shardc.show/1", file: file.to_owned(), mesh: self::mesh(mesh, topology), arrays }
+    ShowDocument {
+        schema: "shardc.show/1",
+        file: file.to_owned(),
+        mesh: self::mesh(mesh, topology),
+        arrays,
+        groups: None,
+    }
 }
 
 /// JSON document `shardc.plan/1`, and with more fields `shardc.time/1` and `shardc.run/1`.

@@ -7,7 +7,7 @@ use crate::sim::proof::Proof;
 use crate::sim::usage::Usage;
 use crate::sim::values::Numerics;
 use crate::topology::Topology;
-use crate::units::{Bytes, Time, counted};
+use crate::units::{Bytes, Time, counted, grouped};
 use itertools::Itertools;
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -215,13 +215,6 @@ fn figure(value: f64) -> String {
         0.01..1000.0 => format!("{value:.2}"),
         _ => format!("{value:.2e}"),
     }
-}
-
-/// Formats a count with thousands separators.
-fn grouped(count: u64) -> String {
-    let digits = count.to_string();
-    let groups = digits.as_bytes().rchunks(3).rev().map(String::from_utf8_lossy);
-    groups.collect::<Vec<_>>().join(",")
 }
 
 /// Formats the comparison with the dense result: a line for all outputs, and a line for elements not compared.

@@ -7,6 +7,7 @@ use super::{
     ArrayRef, BinaryOp, Brackets, CollectiveName, Contraction, DimName, DimRef, Expr, ExprKind, Name, OpenRef,
     Subscript,
 };
+use crate::diag::did_you_mean;
 use crate::dtype::DType;
 use crate::function::{Relation, Scalar};
 use crate::operator::Operator;
@@ -182,7 +183,16 @@ impl Builder {
             _ => CollectiveName::AllToAll,
         };
         let kind = Spanned { node, span: at };
-        let subscript = head.next().map(|items| self.items(items)).unwrap_or_default();
+        let items = head.next();
+        if let Some(lost) = items.as_ref().filter(|items| items.as_rule() == Rule::lost_items && !self.is_lenient()) {
+            return Err(SyntaxError::UnexpectedText {
+                found: lost.as_str().to_owned(),
+                expected: "several items in braces".to_owned(),
+                at: at.into(),
+                help: Some(did_you_mean(&format!("{node}_{{{}}}", lost.as_str()))),
+            });
+        }
+        let subscript = items.map(|items| self.items(items)).unwrap_or_default();
         let operand = parts.next().expect("a collective has an operand");
         let argument = if operand.as_rule() == Rule::group { self.group(operand)? } else { self.operand(operand)? };
         let height = argument.height;
@@ -200,7 +210,7 @@ impl Builder {
                 found: name.as_str().to_owned(),
                 expected: "an operator, `->`, `=` or the end of the statement".to_owned(),
                 at: self.span(&name).into(),
-                help: strict.map(|(kind, axes)| format!("did you mean `{kind}_{axes}`?")),
+                help: strict.map(|(kind, axes)| did_you_mean(&format!("{kind}_{axes}"))),
             });
         }
         let brackets = find(pair, Rule::brackets).map(|pair| self.brackets(pair)).transpose()?;
@@ -245,7 +255,7 @@ impl Builder {
     /// The words after `_`, in braces or alone.
     pub(super) fn items(&self, pair: Pair<'_, Rule>) -> Vec<Name> {
         match pair.as_rule() {
-            Rule::items | Rule::axes => {
+            Rule::items | Rule::lost_items | Rule::axes => {
                 let words = pair.into_inner().filter(|part| matches!(part.as_rule(), Rule::item | Rule::axis_word));
                 words.map(|part| self.name(&part)).collect()
             }
@@ -309,7 +319,7 @@ impl Builder {
                     found: word.node.clone(),
                     expected: "an operator and its axes, as in `{U_X}`".to_owned(),
                     at: word.span.into(),
-                    help: strict.map(|(operator, axes)| format!("did you mean `{{{operator}_{axes}}}`?")),
+                    help: strict.map(|(operator, axes)| did_you_mean(&format!("{{{operator}_{axes}}}"))),
                 }),
             };
         }

@@ -206,11 +206,11 @@ pub(super) fn dtype_meant(word: &str) -> Option<&'static str> {
         "half" => "f16",
         "float" | "single" => "f32",
         "double" => "f64",
-        "s8" => "i8",
+        "s8" | "i4" | "s4" | "int4" | "i2" | "int2" => "i8",
         "short" | "s16" => "i16",
         "int" | "s32" => "i32",
         "long" | "s64" => "i64",
-        "byte" | "ui8" => "u8",
+        "byte" | "ui8" | "u4" | "ui4" | "uint4" | "u2" | "uint2" => "u8",
         "ui16" => "u16",
         "uint" | "ui32" => "u32",
         "ui64" => "u64",
@@ -224,7 +224,13 @@ fn near_dtype(word: &str) -> String {
     let lower = word.to_lowercase();
     match dtype_meant(word) {
         Some(meant) if meant == lower => did_you_mean(meant),
+        Some(meant) if lower.ends_with(['2', '4']) && meant.ends_with('8') => {
+            format!("write `{meant}`: integers have at least 8 bits; dtypes are {}", dtypes())
+        }
         Some(meant) => format!("write `{meant}`; dtypes are {}", dtypes()),
+        None if lower.contains("float4") || lower.contains("fp4") || lower.starts_with("f4") => {
+            format!("the narrowest floats are `f8e4m3` and `f8e5m2`; dtypes are {}", dtypes())
+        }
         None if lower.contains("8_e") || lower.contains("fp8") || lower.contains("float8") => {
             format!("the 8-bit floats are `f8e4m3`, the `e4m3fn` of JAX, and `f8e5m2`; dtypes are {}", dtypes())
         }
@@ -246,6 +252,15 @@ impl SyntaxError {
     pub(super) fn fixes(&self, statement: Span) -> Vec<Fix> {
         match self {
             SyntaxError::Foreign { fixes, .. } => fixes.clone(),
+            SyntaxError::UnknownDType { word, at } => {
+                let at = Span::new(at.offset(), at.offset() + at.len());
+                let why = if word.ends_with(['2', '4']) { ": numbers have at least 8 bits" } else { "" };
+                let fix = |meant: &str| {
+                    let said = format!("`{meant}` for `{word}`{why}; dtypes are {}", dtypes());
+                    Fix { said: Some(said), ..Fix::new(Edit::Replace(at), meant.to_owned()) }
+                };
+                dtype_meant(word).map(fix).into_iter().collect()
+            }
             _ => self.line().map(|line| Fix::new(Edit::Replace(statement), line.to_owned())).into_iter().collect(),
         }
     }

@@ -362,9 +362,13 @@ fn name(rule: Rule) -> (u8, &'static str) {
         Rule::colon | Rule::typing => (6, "`:`"),
         Rule::open_bracket | Rule::brackets => (6, "`[`"),
         Rule::open_paren | Rule::group | Rule::arguments => (7, "`(`"),
-        Rule::open_brace | Rule::open_sum | Rule::items | Rule::axis_block | Rule::dim_block | Rule::part_block => {
-            (7, "`{`")
-        }
+        Rule::open_brace
+        | Rule::open_sum
+        | Rule::items
+        | Rule::lost_items
+        | Rule::axis_block
+        | Rule::dim_block
+        | Rule::part_block => (7, "`{`"),
         Rule::on | Rule::on_word => (8, "`on`"),
         Rule::donated => (8, "`donated`"),
         Rule::by | Rule::by_word => (8, "`by`"),
@@ -372,6 +376,12 @@ fn name(rule: Rule) -> (u8, &'static str) {
         Rule::pinned => (7, "`(`"),
         Rule::using | Rule::using_word => (8, "`using`"),
         Rule::EOI => (5, END),
-        Rule::WHITESPACE | Rule::COMMENT | Rule::more | Rule::prime | Rule::quote | Rule::letter => (9, "a blank"),
+        Rule::hardware_word
+        | Rule::WHITESPACE
+        | Rule::COMMENT
+        | Rule::more
+        | Rule::prime
+        | Rule::quote
+        | Rule::letter => (9, "a blank"),
     }
 }

@@ -119,6 +119,10 @@ impl Page<'_> {
                 let width = self.keep("*");
                 width + self.drop(name_end - width)
             }
+            "ldots" | "dots" | "cdots" => {
+                let width = self.keep("...");
+                width + self.drop(name_end - width)
+            }
             // `\cdot` and `\to` are signs of the notation.
             _ => self.keep(&rest[..name_end]),
         }
@@ -162,6 +166,7 @@ mod tests {
                 r"ReduceScatter_{Y,J} : A[I_X,J] {U_Y } \rightarrow A[I_X, J_Y] ; B",
             ),
             (r"$A \times B$", "A * B"),
+            (r"$A[I_X, J, \ldots]$", "A[I_X, J, ... ]"),
             (r"A[I_{\textcolor{red}{X}}, J]", "A[I_{ X }, J]"),
             (r"\left[ I_X \right]", "[ I_X ]"),
             (r"d\_model # \text{kept}", r"d_model # \text{kept}"),

@@ -1,8 +1,11 @@
 //! Lenient parsing (`--lenient`): LaTeX, and subscripts that lost their `_`. Each lenient reading is reported with its
 //! strict spelling.
 //!
-//! `A[IX, J]` is `A[I_X, J]` where `I` is a dim, `IX` is not, and `X` is an axis; `AllGatherY(A)` is `AllGather_Y(A)`.
+//! `A[IX, J]` is `A[I_X, J]` where `I` is a dim, `IX` is not, and `X` is an axis; `AllGatherY(A)` is `AllGather_Y(A)`,
+//! `ReduceScatter_X,K(C)` is `ReduceScatter_{X,K}(C)`. Missing declarations are assumed, and alternatives get names of
+//! their own (`assumed.rs`).
 
+use super::assumed::{Alternatives, declarations};
 use super::build_expr::cut_operator;
 use super::latex::unwrapped;
 use super::parse::parse_as;
@@ -25,17 +28,37 @@ struct Reading {
     at: miette::SourceSpan,
 }
 
+/// A declaration that is assumed.
+#[derive(Clone, Debug, PartialEq, Eq, Error, miette::Diagnostic)]
+#[error("no {what}; assumed `{line}`")]
+#[diagnostic(code("lenient-reading"), severity(warning), help("write `{line}`"))]
+struct Assumed {
+    what: &'static str,
+    line: String,
+    #[label("first line without it")]
+    at: miette::SourceSpan,
+}
+
 /// Parses a program leniently: see [`parse`](super::parse). Spans refer to the original source.
 pub fn parse_lenient(source: &str) -> (Ast, Diagnostics) {
     let text = unwrapped(source);
     let (mut ast, mut diagnostics) = parse_as(&text, true);
-    let mut reader = Reader { dims: BTreeSet::new(), axes: BTreeSet::new(), found: Vec::new() };
+    let assumed = declarations(&ast);
+    for statement in &assumed {
+        let first = lines(source, statement.span).start;
+        let what = if matches!(statement.kind, StatementKind::Dims(_)) { "sizes of dims" } else { "mesh" };
+        let (line, at) = (statement.to_string().trim_end().to_owned(), Span::new(first, first + 1));
+        let fix = Fix::new(Edit::Before, line.clone());
+        diagnostics.push_with_fixes(&Assumed { what, line, at: at.into() }, vec![fix]);
+    }
+    ast.statements.splice(0..0, assumed.iter().cloned());
+    let mut reader = Reader::default();
     ast.statements.iter().for_each(|statement| reader.know(statement));
     ast.statements.iter_mut().for_each(|statement| reader.statement(statement));
     for (strict, at) in reader.found {
         note(strict, at, at, &mut diagnostics);
     }
-    note_latex(&ast.statements, source, &text, &mut diagnostics);
+    note_latex(&ast.statements[assumed.len()..], source, &text, &mut diagnostics);
     diagnostics.sort();
     (ast, diagnostics)
 }
@@ -46,15 +69,20 @@ fn note(strict: String, at: Span, whole: Span, diagnostics: &mut Diagnostics) {
     diagnostics.push_with_fixes(&Reading { strict, at: at.into() }, vec![fix]);
 }
 
-/// Reports the unwrapped statements.
+/// Reports the unwrapped statements; the first one on a line replaces the line by all of them.
 fn note_latex(statements: &[Statement], source: &str, text: &str, diagnostics: &mut Diagnostics) {
-    for statement in statements {
-        if let StatementKind::Repeat { body, .. } | StatementKind::Def { body, .. } = &statement.kind {
+    for together in statements.chunk_by(|one, next| lines(source, one.span) == lines(source, next.span)) {
+        let first = &together[0];
+        if let StatementKind::Repeat { body, .. } | StatementKind::Def { body, .. } = &first.kind {
             note_latex(body, source, text, diagnostics);
-        } else if source[lines(source, statement.span)] != text[lines(text, statement.span)] {
-            let strict = statement.to_string();
-            let lines = lines(source, statement.span);
-            note(strict.trim_end().to_owned(), statement.span, Span::new(lines.start, lines.end), diagnostics);
+        } else if source[lines(source, first.span)] != text[lines(text, first.span)] {
+            let strict: Vec<String> = together.iter().map(|one| one.to_string().trim_end().to_owned()).collect();
+            let lines = lines(source, first.span);
+            let mut whole = Some(Fix::new(Edit::Replace(Span::new(lines.start, lines.end)), strict.join("\n")));
+            for (strict, statement) in strict.into_iter().zip(together) {
+                let at = statement.span.into();
+                diagnostics.push_with_fixes(&Reading { strict, at }, whole.take().into_iter().collect());
+            }
         }
     }
 }
@@ -67,9 +95,11 @@ fn lines(text: &str, span: Span) -> Range<usize> {
     start..end
 }
 
+#[derive(Default)]
 struct Reader {
     dims: BTreeSet<String>,
     axes: BTreeSet<String>,
+    alternatives: Alternatives,
     /// The strict spelling and its span.
     found: Vec<(String, Span)>,
 }
@@ -96,16 +126,27 @@ impl Reader {
 
     fn statement(&mut self, statement: &mut Statement) {
         match &mut statement.kind {
-            StatementKind::Input { brackets, .. } => self.brackets(brackets),
+            StatementKind::Input { name, brackets, .. } => {
+                self.brackets(brackets);
+                self.alternatives.declare(name);
+            }
             StatementKind::Assign { target, value, .. } => {
                 target.brackets.iter_mut().for_each(|brackets| self.brackets(brackets));
                 self.expr(value);
+                if let Some(name) = &mut target.name
+                    && self.alternatives.result(name, target.brackets.as_ref())
+                {
+                    self.found.push((target.to_string(), target.span));
+                }
             }
             StatementKind::Repeat { body, .. } => body.iter_mut().for_each(|statement| self.statement(statement)),
             StatementKind::Def { parameters, body, .. } => {
+                // Its names are its own.
+                let outside = std::mem::take(&mut self.alternatives);
                 let brackets = parameters.iter_mut().filter_map(|parameter| parameter.brackets.as_mut());
                 brackets.for_each(|brackets| self.brackets(brackets));
                 body.iter_mut().for_each(|statement| self.statement(statement));
+                self.alternatives = outside;
             }
             StatementKind::Return(value) => self.expr(value),
             StatementKind::Kernel(kernel) => {
@@ -127,9 +168,16 @@ impl Reader {
     fn expr(&mut self, expr: &mut Expr) {
         if let Some(collective) = self.collective(expr) {
             expr.kind = collective;
+        } else if let ExprKind::Collective { kind, subscript, .. } = &expr.kind {
+            self.lost_braces(kind, subscript);
         }
         match &mut expr.kind {
-            ExprKind::Array(array) => array.brackets.iter_mut().for_each(|brackets| self.brackets(brackets)),
+            ExprKind::Array(array) => {
+                array.brackets.iter_mut().for_each(|brackets| self.brackets(brackets));
+                if let Some(other) = self.alternatives.using(array) {
+                    self.found.push((other, array.span));
+                }
+            }
             ExprKind::Number(_) => {}
             ExprKind::Product { factors, .. } => factors.iter_mut().for_each(|factor| self.expr(factor)),
             ExprKind::Binary { left, right, .. } => {
@@ -169,6 +217,16 @@ impl Reader {
         self.found.push((format!("{word}_{}", axes), name.span));
         let kind = Spanned { node: kind, span: name.span };
         Some(ExprKind::Collective { kind, subscript: vec![subscript], argument: Box::new(argument) })
+    }
+
+    /// `ReduceScatter_X,K`: several items without braces, which are two signs shorter.
+    fn lost_braces(&mut self, kind: &Spanned<CollectiveName>, subscript: &[Name]) {
+        let items: Vec<&str> = subscript.iter().map(|item| item.node.as_str()).collect();
+        let items = items.join(",");
+        let bare = kind.node.word().len() + 1 + items.len();
+        if subscript.len() > 1 && kind.span.range().len() == bare {
+            self.found.push((format!("{}_{{{items}}}", kind.node), kind.span));
+        }
     }
 
     fn brackets(&mut self, brackets: &mut Brackets) {

@@ -28,10 +28,11 @@ pub(super) struct Slip {
 type Step = (&'static str, fn(&str) -> Option<String>);
 
 /// The corrections, tried in this order, each on the result of those before it.
-const STEPS: [Step; 25] = [
+const STEPS: [Step; 26] = [
     ("a kernel is declared as `kernel f(x[B]) -> [B], shard B, flops 2*B`", kernel_facts),
     ("sizes are declared by `dims {..}`", tuple_of_sizes),
     ("axes and dims are declared in braces, with `:` before each size", block),
+    ("the hardware is named without quotes", quoted_hardware),
     ("`on` precedes the hardware", hardware),
     ("unknown form of `expect` or `limit`", expectation),
     ("unsupported sign", decimal_signs),
@@ -117,6 +118,13 @@ fn keyword(text: &str) -> Option<Slip> {
 /// Words that begin statements.
 const KEYWORDS: [&str; 11] =
     ["mesh", "axis", "dims", "output", "expect", "limit", "link", "repeat", "def", "kernel", "return"];
+
+/// `mesh {X: 4} on "tpu_v5p"`.
+fn quoted_hardware(text: &str) -> Option<String> {
+    let (axes, name) = text.split_once("} on ")?;
+    let bare = name.trim_matches(['"', '\'', '`', ' ']);
+    (bare.len() < name.len()).then(|| format!("{axes}}} on {bare}"))
+}
 
 /// `mesh {X: 4} tpu_v5p`, `mesh 4x2 on tpu_v5p`.
 fn hardware(text: &str) -> Option<String> {

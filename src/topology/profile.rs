@@ -39,6 +39,71 @@ const SHIPPED: [(&str, &str); 18] = [
     ("furiosa", include_str!("profiles/furiosa.toml")),
 ];
 
+/// Other names of shipped profiles, in lower case and without signs.
+const ALIASES: [(&str, &str); 26] = [
+    ("v3", "tpu_v3"),
+    ("tpu4", "tpu_v4p"),
+    ("v4", "tpu_v4p"),
+    ("tpuv4", "tpu_v4p"),
+    ("v5", "tpu_v5p"),
+    ("tpuv5", "tpu_v5p"),
+    ("v5lite", "tpu_v5e"),
+    ("v5litepod", "tpu_v5e"),
+    ("tpuv5lite", "tpu_v5e"),
+    ("v6", "tpu_v6e"),
+    ("tpuv6", "tpu_v6e"),
+    ("v6lite", "tpu_v6e"),
+    ("tpuv6lite", "tpu_v6e"),
+    ("trillium", "tpu_v6e"),
+    ("7x", "tpu7x"),
+    ("v7", "tpu7x"),
+    ("v7x", "tpu7x"),
+    ("tpu7", "tpu7x"),
+    ("tpuv7", "tpu7x"),
+    ("tpuv7x", "tpu7x"),
+    ("ironwood", "tpu7x"),
+    ("nvl72", "gb200_nvl72"),
+    ("rtx6000blackwell", "rtx_pro_6000"),
+    ("rtxpro6000blackwell", "rtx_pro_6000"),
+    ("rngd", "furiosa"),
+    ("furiosarngd", "furiosa"),
+];
+
+/// Longer names are not compared.
+const LONGEST_NAME: usize = 64;
+
+/// A name without case and signs.
+fn plain(name: &str) -> String {
+    name.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_lowercase()
+}
+
+/// A plain name without vendor, memory size and form factor: `h100` of `NVIDIA H100 80GB HBM3`, `v5e` of `tpu_v5e`.
+fn bare(name: &str) -> String {
+    const VENDORS: [&str; 8] = ["nvidia", "google", "cloud", "dgx", "hgx", "tesla", "gpu", "tpu"];
+    const FORMS: [&str; 14] =
+        ["sxm2", "sxm3", "sxm4", "sxm5", "sxm6", "sxm", "pcie", "nvl", "hbm2e", "hbm3e", "hbm2", "hbm3", "hbm", "gpu"];
+    let name = plain(name);
+    let mut bare = name.as_str();
+    while let Some(rest) = VENDORS.iter().find_map(|vendor| bare.strip_prefix(vendor).filter(|rest| rest.len() > 1)) {
+        bare = rest;
+    }
+    let sized = |text: &str| -> Option<usize> {
+        let digits = text.strip_suffix("gb")?;
+        // `h10080gb`: only the digits of the size are cut off.
+        let sizes = ["288", "192", "186", "180", "141", "96", "94", "80", "64", "48", "40", "32", "24", "16"];
+        let size = sizes.iter().find(|size| digits.ends_with(**size))?;
+        Some(digits.len() - size.len())
+    };
+    loop {
+        let rest =
+            FORMS.iter().find_map(|form| bare.strip_suffix(form)).or_else(|| sized(bare).map(|end| &bare[..end]));
+        match rest.filter(|rest| rest.len() > 1) {
+            Some(rest) => bare = rest,
+            None => return bare.to_owned(),
+        }
+    }
+}
+
 /// An invalid hardware profile.
 #[derive(Clone, Debug, PartialEq, Eq, Error, Diagnostic)]
 #[error("{message}")]
@@ -63,23 +128,31 @@ impl Hardware {
         SHIPPED.iter().map(|(name, _)| *name)
     }
 
-    /// The shipped profiles that a misspelt name may mean: `TPUv5e`, `v5p`, `H100-SXM`, or both for `tpu_v5`.
+    /// The shipped profiles that another name of them means: `TPUv5e`, `v5p`, `H100-SXM`, `A100 80GB`, or all for `tpu_v5`.
+    ///
+    /// The name is compared without case and signs: whole, then without its vendor and form factor, also with the other names of
+    /// [`ALIASES`]; then as the beginning of names. A name that is one letter away from a single profile is a typing error.
     pub fn near(name: &str) -> Vec<&'static str> {
-        let plain = |text: &str| text.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_lowercase();
         let wanted = plain(name);
-        if !(2..=64).contains(&wanted.len()) {
+        if !(2..=LONGEST_NAME).contains(&wanted.len()) {
             return Vec::new();
         }
-        let alike = |known: &&str| {
-            let known = plain(known);
-            known.ends_with(&wanted) || wanted.starts_with(&known) || wanted.ends_with(&known)
-        };
-        if let Some(longest) = Hardware::names().filter(alike).max_by_key(|known| known.len()) {
-            return vec![longest];
+        let equal = |wanted: &str| Hardware::names().find(|known| plain(known) == wanted);
+        let bare = bare(name);
+        let alias = || ALIASES.iter().find(|(alias, _)| *alias == wanted || *alias == bare).map(|(_, known)| *known);
+        let same = || Hardware::names().find(|known| bare == self::bare(known));
+        if let Some(one) = equal(&wanted).or_else(alias).or_else(same) {
+            return vec![one];
         }
-        let longer: Vec<_> = Hardware::names().filter(|known| plain(known).starts_with(&wanted)).collect();
-        let typo = |known: &&str| strsim::osa_distance(&plain(known), &wanted) <= 1;
-        if longer.is_empty() { Hardware::names().filter(typo).collect() } else { longer }
+        let longer: Vec<&str> = Hardware::names().filter(|known| plain(known).starts_with(&wanted)).collect();
+        if !longer.is_empty() {
+            return longer;
+        }
+        // Another digit is another machine.
+        let digits = |text: &str| text.chars().filter(char::is_ascii_digit).collect::<String>();
+        let typo =
+            |known: &&str| strsim::osa_distance(&plain(known), &wanted) <= 1 && digits(known) == digits(&wanted);
+        Hardware::names().filter(typo).exactly_one().into_iter().collect()
     }
 
     /// Help for an unknown name.

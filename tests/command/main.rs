@@ -19,5 +19,6 @@ mod prose;
 mod readme;
 mod reference_pages;
 mod snapshot;
+mod sources;
 mod structure;
 mod sweep;

@@ -10,7 +10,7 @@ const GROUND: &str = "mesh {X: 4, Y: 2} on tpu_v5p\ndims {B: 64, D: 128, F: 256}
                       v: bf16[B_X, D]\ny: bf16[B, D]{U_X}\n";
 
 /// The foreign line, and the suggested one. Both follow the common declarations.
-const LINES: [(&str, &str); 66] = [
+const LINES: [(&str, &str); 78] = [
     ("z = psum(y, 'X')", "z = AllReduce_X(y)"),
     ("z = psum(y, axis_name='X')", "z = AllReduce_X(y)"),
     ("z = jax.lax.psum(y, (\"X\",))", "z = AllReduce_X(y)"),
@@ -76,11 +76,23 @@ const LINES: [(&str, &str); 66] = [
     ("return x", "output x"),
     ("z = x * W // a product", "z = x * W  # a product"),
     ("// a comment", "# a comment"),
+    ("z = x[None]", "z = x"),
+    ("z = x[:, None]", "z = x"),
+    ("z = x.unsqueeze(0)", "z = x"),
+    ("z = x.at[3].set(0)", "z = where(iota_B == 3, 0, x)"),
+    ("z = bf16(B_X, D)", "z: bf16[B_X, D]"),
+    ("bf16(B_X, D)", "C: bf16[B_X, D]"),
+    ("z = jnp.linalg.norm(x)", "z = sqrt(sum_{B,D}(x ** 2))"),
+    ("z = jnp.linalg.norm(x, axis=-1)", "z = sqrt(sum_D(x ** 2))"),
+    ("ncclAllReduce(y, z, count, ncclFloat, ncclSum, comm, stream)", "z = AllReduce_X(y)"),
+    ("MPI_Allreduce(y, z, 8, MPI_FLOAT, MPI_SUM, comm)", "z = AllReduce_X(y)"),
+    ("z = jax.vmap(relu)(x)", "z = relu(x)"),
+    ("z = AllGather_X(x, v)", "z = AllGather_X(x)"),
     ("z = lax.rsqrt(x)", "z = rsqrt(x)"),
 ];
 
 /// Words without an equivalent line, and near misses, with a part of the answer.
-const OTHERS: [(&str, &str); 65] = [
+const OTHERS: [(&str, &str); 99] = [
     ("z = ppermute(x, 'X', [(0, 1), (1, 2)])", "write `z = shift_B(x, 1)` to shift elements"),
     ("z = lax.axis_index('X')", "programs have no device index"),
     ("z = x.reshape(B*D)", "write `dims {N = B*D}` and `z[N]_? = x`"),
@@ -94,7 +106,7 @@ const OTHERS: [(&str, &str); 65] = [
     ("z = x[0, 1]", "write `z = take_D(take_B(x, 0), 1)`"),
     ("z = x ** 5", "supported powers are"),
     ("z == v", "write a result with a single `=`: `z = v`"),
-    ("z = jax.nn.one_hot(x, 8)", "write `z = bf16(onehot_D(x))`"),
+    ("l: i32[B]\nz = jax.nn.one_hot(l, 8)", "write `z = bf16(onehot_D(l))`"),
     ("z = jnp.arange(D)", "write `z = iota_D`"),
     ("z = jnp.tril(x)", "`where(iota_I >= iota_J, A, 0)`"),
     ("z = jnp.take(x, v)", "rows are looked up by `take_V(E, ids)`"),
@@ -152,6 +164,44 @@ const OTHERS: [(&str, &str); 65] = [
     ("dims {S: 128}\nU: bf16[S, F]\nz[B, F] = x * U", "`x` and `U` share no dim"),
     ("repeat 4x {\nx = relu(x)\n}", "write `repeat 4 {`"),
     ("expect collectives x = [all_gather]", "write `AllGather`, and its axes after `_`"),
+    ("repeat 4", "a loop is written `repeat 4 {`"),
+    ("repeat 4\n    x = relu(x)", "write `repeat 4 {` here and `}` below line 8"),
+    ("z = jnp.sort(x)", "`top_{E->K}(x)` has the `K` largest elements in order"),
+    ("z = sort_D(x)", "`argtop_{E->K}(x)` their positions"),
+    ("z = scatter_add_D(x, v)", "`C[V, D]_? = bf16(onehot_V(ids)) * x`"),
+    (
+        "dims {N: 8}\nids: i32[N]\nr: bf16[N, D]\nz = x.at[ids].add(r)",
+        "write `z[B, D]_? = x + bf16(onehot_B(ids)) * r`",
+    ),
+    ("z = x.at[v].set(x)", "`where(iota_V == 3, u, A)` replaces a row"),
+    ("z: int4[B, D]", "write `i8` for `int4`: numbers have at least 8 bits"),
+    ("z: u4[B, D]", "write `u8` for `u4`: numbers have at least 8 bits"),
+    ("z: float4_e2m1fn[B, D]", "the narrowest floats are `f8e4m3` and `f8e5m2`"),
+    ("z = flash_attention(x, x, x)", "attention is two products and a softmax"),
+    ("z = F.scaled_dot_product_attention(x, x, x)", "`o[B, S, N, H]_? = softmax_T(p / sqrt(H)) * v`"),
+    ("z = conv2d(x, W)", "`y = x * W0 + shift_S(x, 1) * W1`"),
+    ("z = jax.lax.scan(f, x, None, length=4)", "a loop is written `repeat 4 {`"),
+    ("z = torch.nn.Linear(128, 256)", "write `z: bf16[D, F]`, and `x * z` for `z(x)`"),
+    ("z = x.reshape(B, 4, 32)", "a dim is split by declaring it as a composite"),
+    ("dist.all_reduce(x)", "write `x = AllGather_X(x)` to unshard `B`"),
+    ("with mesh:", "remove the line; a program has one mesh"),
+    ("with mesh:\n    z = relu(x)", "write `z = relu(x)` for lines 7 to 8: a program has one mesh"),
+    ("z = NamedSharding(mesh, P('X'))", "`A: bf16[I_X, J]` for `P('X', None)`"),
+    ("z = std_D(x)", "`sqrt(var_D(x))`"),
+    ("z = layer_norm_D(x)", "`def layer_norm(x[B, D], g[D]) {`"),
+    ("z = sum(x, v)", "write `A + v` to add two arrays"),
+    ("l: i32[B]\nz = F.cross_entropy(x, l)", "write `z = logsumexp_D(x) - sum_D(where(l == iota_D, x, 0))`"),
+    ("z = ReduceScatter_X,D(y)", "did you mean `ReduceScatter_{X,D}`?"),
+    // What does not exist is reported first.
+    ("z = relu(x, nosuch)", "unknown array `nosuch`"),
+    ("z = relu(x, vv)", "did you mean `v`?"),
+    ("z = take_D(nosuch)", "unknown array `nosuch`"),
+    ("z = take_Q(x)", "unknown dim `Q`"),
+    ("z = max_Q(x, v)", "unknown dim `Q`"),
+    ("z = where(x > 0, nosuch)", "unknown array `nosuch`"),
+    ("def f(a) { return relu(a) }\nz = f(x, nosuch)", "unknown array `nosuch`"),
+    ("AllGather_Q(x, y)", "`Q` is not an axis of the mesh"),
+    ("z = AllGather_X(x, nosuch)", "unknown array `nosuch`"),
 ];
 
 #[test]
@@ -177,11 +227,59 @@ fn other_words_are_answered() {
             "{line}: {found:?}"
         );
     }
-    for (hardware, near) in [("TPUv5e", "tpu_v5e"), ("v5p", "tpu_v5p"), ("H100-SXM", "h100"), ("tpu-v6e", "tpu_v6e")] {
-        let (_, found) =
-            compiler::check(&format!("mesh {{X: 4}} on {hardware}\ndims {{I: 4}}\nA: f32[I_X]\nC = relu(A)\n"));
-        let help = format!("did you mean `{near}`?");
-        assert!(found.iter().any(|found| found.help.as_deref() == Some(&help)), "{hardware}: {found:?}");
+}
+
+/// Other names of a profile are reported with the profile and the line; the fix writes it.
+#[test]
+fn hardware_by_other_names() {
+    let check = |hardware: &str| {
+        let source = format!("mesh {{X: 4}} on {hardware}\ndims {{I: 4}}\nA: f32[I_X]\nC = relu(A)\n");
+        let (_, found) = compiler::check(&source);
+        let help = found.iter().find(|found| found.code == "unknown-hardware").and_then(|found| found.help.clone());
+        let help = help.unwrap_or_else(|| panic!("{hardware}: {found:?}"));
+        (help, advice::apply_one(&source, &found).is_some_and(|fixed| compiler::check(&fixed).0.is_some()))
+    };
+    for (hardware, near) in [
+        ("TPUv5e", "tpu_v5e"),
+        ("TPU v5e", "tpu_v5e"),
+        ("v5e", "tpu_v5e"),
+        ("v5litepod", "tpu_v5e"),
+        ("v5p", "tpu_v5p"),
+        ("tpuv4", "tpu_v4p"),
+        ("TPUv4p", "tpu_v4p"),
+        ("v4", "tpu_v4p"),
+        ("tpu-v6e", "tpu_v6e"),
+        ("Trillium", "tpu_v6e"),
+        ("Ironwood", "tpu7x"),
+        ("TPU7x", "tpu7x"),
+        ("H100", "h100"),
+        ("H100-SXM", "h100"),
+        ("H100-SXM5-80GB", "h100"),
+        ("NVIDIA H100 80GB HBM3", "h100"),
+        ("DGX-H100", "h100"),
+        ("H200", "h200"),
+        ("A100 80GB", "a100"),
+        ("A100-SXM4-40GB", "a100"),
+        ("A100-PCIe", "a100"),
+        ("B200", "b200"),
+        ("NVIDIA-B200", "b200"),
+        ("B300", "b300"),
+        ("GB200", "gb200"),
+        ("GB200-NVL72", "gb200_nvl72"),
+        ("GB300", "gb300"),
+        ("L40S", "l40s"),
+        ("RTX PRO 6000", "rtx_pro_6000"),
+        ("RNGD", "furiosa"),
+        ("tpuv5ee", "tpu_v5e"),
+        ("hh100", "h100"),
+    ] {
+        let help = format!("did you mean `{near}`? write `mesh {{X: 4}} on {near}`");
+        assert_eq!(check(hardware), (help, true), "{hardware}");
+    }
+    // Another digit is another machine, and no generation is guessed.
+    for hardware in ["B100", "V100", "tpu_v99", "TPU", "H800", "MI300X", "gpu"] {
+        let (help, is_fixed) = check(hardware);
+        assert!(!help.starts_with("did you mean") && !is_fixed, "{hardware}: {help}");
     }
 }
 
@@ -236,6 +334,7 @@ fn slips_are_corrected() {
         ("limit memory = 16GB", "limit memory 16GB"),
         ("output(C)", "output C"),
         ("print(C)", "output C"),
+        ("mesh {X: 4, Y: 2} on \"tpu_v5e\"", "mesh {X: 4, Y: 2} on tpu_v5e"),
     ] {
         let ground = match corrected.split(' ').next() {
             Some("mesh") => "",

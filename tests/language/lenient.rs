@@ -52,7 +52,77 @@ const PAIRS: &[(&str, &str)] = &[
     ("A: int8[IX, JY]\nC[I, JXY] = 2 * A", "A: int8[I_X, J_Y]\nC[I, J_XY] = 2 * A"),
     ("C = relu(A[IX, J]) * AllGatherX(B[J, KX])", "C = relu(A[I_X, J]) * AllGather_X(B[J, K_X])"),
     (r"$A[I_{\textcolor{red}{X}}, J]$ + A[I_X, J] -> C", "A[I_X, J] + A[I_X, J] -> C"),
+    (r"$A[I_X, J, \ldots]$ -> C", "A[I_X, J, ...] -> C"),
+    (
+        "A[I, J_X] *_LOCAL B[J_X, K] → C[I, K] {U_X}\nReduceScatter_X,K(C[I, K] {U_X}) → C[I, K_X]",
+        "A[I, J_X] *_LOCAL B[J_X, K] -> C[I, K]{U_X}\nReduceScatter_{X,K}(C[I, K]{U_X}) -> C[I, K_X]",
+    ),
+    (
+        "C: bf16[I, K]{U_X}\nReduceScatter_X,K C[I, K]{U_X} -> D[I, K_X]",
+        "C: bf16[I, K]{U_X}\nReduceScatter_{X,K}(C[I, K]{U_X}) -> D[I, K_X]",
+    ),
+    // Alternatives in one display: the cases of the book that need no communication.
+    (
+        r"\[\begin{align*} \mathbf{A}[I, J] \cdot \mathbf{B}[J, K] \rightarrow &\ \mathbf{C}[I, K] \\ \mathbf{A}[I_X, J] \cdot \mathbf{B}[J, K] \rightarrow &\ \mathbf{C}[I_X, K]\\ \mathbf{A}[I, J] \cdot \mathbf{B}[J, K_Y] \rightarrow &\ \mathbf{C}[I, K_Y]\\ \mathbf{A}[I_X, J] \cdot \mathbf{B}[J, K_Y] \rightarrow &\ \mathbf{C}[I_X, K_Y] \end{align*}\]",
+        "A[I, J] * B[J, K] -> C[I, K]\nA_2[I_X, J] * B[J, K] -> C_2[I_X, K]\nA_3[I, J] * B_2[J, K_Y] -> C_3[I, K_Y]\nA_4[I_X, J] * B_2[J, K_Y] -> C_4[I_X, K_Y]",
+    ),
+    (
+        "A[I_X, J] * B[J, K] → C[I_X, K]\nA[I, J_X] -> A[I, J]",
+        "A[I_X, J] * B[J, K] -> C[I_X, K]\nA_2[I, J_X] -> A_2[I, J]",
+    ),
 ];
+
+/// Lines without declarations, and those that are assumed.
+#[test]
+fn missing_declarations_are_assumed() {
+    for (page, declared) in [
+        (
+            r"\[A[I_X, J] \cdot B[J, K_Y] \rightarrow C[I_X, K_Y]\]",
+            "mesh {X: 4, Y: 4} on tpu_v5e\ndims {I: 1024, J: 1024, K: 1024}",
+        ),
+        ("AllGatherXY([B, DXY])", "mesh {X: 4, Y: 4} on tpu_v5e\ndims {B: 1024, D: 1024}"),
+        (
+            "x[batch_data, D] * W[D, F] -> y[batch_data, F]",
+            "mesh {data: 4} on tpu_v5e\ndims {batch: 1024, D: 1024, F: 1024}",
+        ),
+        ("A[I, J] -> B[I, J]", "mesh {X: 4} on tpu_v5e\ndims {I: 1024, J: 1024}"),
+        ("mesh {X: 8} on tpu_v5p\nA[I_X] -> B[I]", "dims {I: 1024}"),
+        ("dims {I: 64}\nA[I_X] -> B[I]", "mesh {X: 4} on tpu_v5e"),
+    ] {
+        let (program, found) = read(page, Spelling::Lenient);
+        assert!(program.is_some(), "{page} {found:?}");
+        let said = |line: &str| found.iter().any(|found| found.message.ends_with(&format!("assumed `{line}`")));
+        assert!(declared.lines().all(said), "{page} {found:?}");
+        assert!(read(page, Spelling::Exact).0.is_none(), "{page}");
+        // Written out, it is read without the option.
+        let strict = written_out(page);
+        let (same, found) = read(&strict, Spelling::Exact);
+        assert_eq!(same.map(|same| same.to_string()), program.map(|program| program.to_string()), "{strict} {found:?}");
+    }
+    // A misspelt declaration is an error, not a missing one.
+    for page in ["mesh {X: }\nA[I_X] -> B[I]", "dims {I: 64}\nmesh {X: 4}\nA[I_X] -> B[K]"] {
+        assert!(read(page, Spelling::Lenient).0.is_none(), "{page}");
+    }
+}
+
+/// A text with all its readings.
+fn written_out(page: &str) -> String {
+    let (_, mut found) = syntax::parse_lenient(page);
+    found.retain(|found| found.code == "lenient-reading");
+    shardc::advice::apply_all(page, &found)
+}
+
+/// All readings written into the text: it is the strict program.
+#[test]
+fn readings_are_written_out() {
+    for (page, strict) in PAIRS {
+        let written = written_out(&format!("{GROUND}{page}\n"));
+        let (again, left) = syntax::parse(&written);
+        assert!(!left.has_errors(), "{written}{left:?}");
+        let (meant, _) = syntax::parse(&format!("{GROUND}{strict}\n"));
+        assert_eq!(again.to_string(), meant.to_string(), "{page}");
+    }
+}
 
 /// The same program apart from source positions: printed without spans.
 #[test]

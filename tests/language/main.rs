@@ -13,6 +13,7 @@ mod mutations;
 mod names;
 mod positions;
 mod reference;
+mod refused;
 mod repeat;
 mod right;
 mod soak;

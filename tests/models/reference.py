@@ -1294,3 +1294,39 @@ def wide_and_deep(i, s):
         deep = np.maximum(i["E"][buckets].sum(0) @ i["W1"], 0) @ i["W2"]
         p[b] = sigmoid(deep + i["lin"][buckets].sum())
     return {"p": p}
+
+
+INPUTS |= {
+    "embedding_take": {"ids": below("V"), "length": lambda rng, shape, s, inputs: rng.integers(1, s.S + 1, shape)},
+    "top_k_routing": {},
+    "pipeline_shift": {},
+    "window_append": {},
+}
+
+
+def embedding_take(i, s):
+    x = i["E"][i["ids"]] + i["P"]
+    return {"x": x, "last": x[np.arange(s.B), i["length"] - 1]}
+
+
+def top_k_routing(i, s):
+    y, experts = np.zeros(i["x"].shape), np.zeros((s.S, s.K), int)
+    for t, x in enumerate(i["x"]):
+        logits = x @ i["Wr"]
+        experts[t] = np.argsort(-logits, kind="stable")[: s.K]
+        for e, gate in zip(experts[t], softmax(logits[experts[t]])):
+            y[t] += gate * (np.maximum(x @ i["W1"][e], 0) @ i["W2"][e])
+    return {"y": y, "experts": experts}
+
+
+def pipeline_shift(i, s):
+    return pipeline(i, s)
+
+
+def window_append(i, s):
+    ck, cv = (np.concatenate([i[old][:, s.T :], i[new]], 1) for old, new in (("ck", "k"), ("cv", "v")))
+    k, v = (np.repeat(a, s.G, 2) for a in (ck, cv))
+    scores = np.einsum("btnh,bwnh->btnw", i["q"], k) / np.sqrt(s.H)
+    reach = np.arange(s.W)[None, :] <= np.arange(s.T)[:, None] + s.R
+    o = np.einsum("btnw,bwnh->btnh", softmax(np.where(reach[:, None, :], scores, -1e9)), v)
+    return {"o": o, "ck": ck, "cv": cv}

@@ -5,6 +5,7 @@ mod common;
 
 mod dtypes;
 mod elements;
+mod gcl;
 mod models;
 mod operators;
 mod oracle;

@@ -37,6 +37,10 @@ pub(super) fn by_first_word(text: &str, known: Known<'_>) -> Option<Foreign> {
             let count = first_line(rest).trim_end_matches("do").trim_matches(['(', ')', ':', ' ']);
             Some(repeated(text, count, known))
         }
+        "repeat" if is_word && (is_integer(first_line(rest)) || is_name(first_line(rest))) => {
+            Some(repeated(text, first_line(rest), known))
+        }
+        "with" if is_word => Some(context(text, known)),
         "for" | "while" if is_word => {
             let range = rest.split("range(").nth(1).and_then(|range| range.split(')').next());
             let count = range.and_then(|range| match pieces(range).as_slice() {
@@ -144,6 +148,21 @@ fn repeated(text: &str, count: &str, known: Known<'_>) -> Foreign {
         return found.offering([Offer::line(opened)]);
     }
     found.offering(braced(&opened, known))
+}
+
+/// `with mesh:`, `with jax.set_mesh(mesh):` and their bodies.
+fn context(text: &str, known: Known<'_>) -> Foreign {
+    let words = "remove the line; a program has one mesh, which its first line declares: `mesh {X: 4} on tpu_v5p`";
+    let found = foreign(text, "with".len(), "unsupported statement `with`", "programs have no contexts", words);
+    let Some(body) = known.body() else {
+        return found.offering([Offer {
+            said: Some("the line; a program has one mesh".to_owned()),
+            ..Offer::line(String::new())
+        }]);
+    };
+    let statements = body.statements().join(&format!("\n{}", body.indent));
+    let said = format!("`{statements}` for lines {} to {}: a program has one mesh", known.line(), body.last);
+    found.offering([Offer::block(statements, body.range.end, said)])
 }
 
 /// The head of a block and the indented lines below it, in braces.

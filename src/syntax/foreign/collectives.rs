@@ -2,6 +2,9 @@
 
 use super::answer::Answer;
 use super::call::{Call, axes, brackets, is_integer, is_loose, is_name, placed};
+use crate::diag::did_you_mean;
+use crate::syntax::CollectiveName;
+use strsim::osa_distance;
 
 /// Words for a collective without a line.
 const COLLECTIVES: &str = "collectives name their axes after `_`: `AllReduce_X(A)`, `AllGather_X(A)`, `ReduceScatter_{X,I}(A)`, `AllToAll_{X,J}(A)`";
@@ -11,6 +14,9 @@ const NO_ARRAYS: [&str; 11] =
     ["None", "axis", "comm", "count", "datatype", "group", "mesh", "n", "op", "root", "stream"];
 
 pub(super) fn answer(call: &Call<'_>) -> Option<Answer> {
+    if let Some(answer) = several(call) {
+        return Some(answer);
+    }
     let plain = call.plain();
     let found = Collective::of(call);
     Some(match plain.as_str() {
@@ -41,6 +47,35 @@ pub(super) fn answer(call: &Call<'_>) -> Option<Answer> {
         "redistribute" | "distributetensor" => redistributed(call)?,
         _ => return None,
     })
+}
+
+/// `AllGather_X(x, y)`: a collective of this language with more than one argument. What does not exist comes first.
+fn several(call: &Call<'_>) -> Option<Answer> {
+    let (word, axes) = call.name.split_once('_')?;
+    let is_ours = call.path.is_empty() && CollectiveName::ALL.iter().any(|kind| kind.word() == word);
+    let [first, .., _] = call.positional.as_slice() else { return None };
+    if !is_ours {
+        return None;
+    }
+    let known = call.known;
+    let mesh = known.axes();
+    if !known.is_axes(axes) && !mesh.is_empty() {
+        let near = mesh.iter().map(|(axis, _)| *axis).min_by_key(|axis| osa_distance(axis, axes));
+        let near = near.filter(|near| osa_distance(near, axes) <= axes.len() / 3);
+        let names = mesh.iter().map(|(axis, _)| format!("`{axis}`")).collect::<Vec<_>>().join(", ");
+        let words = near.map_or_else(|| format!("the axes are {names}"), did_you_mean);
+        let title = format!("`{axes}` is not an axis of the mesh");
+        return Some(Answer::words(words).titled(title).labelled("not an axis"));
+    }
+    if let Some(missing) =
+        call.positional.iter().find(|name| is_name(name) && !known.is_array(name) && !known.is_axes(name))
+    {
+        let words = "declare it, as in `A: bf16[I_X, J]`";
+        return Some(Answer::words(words).titled(format!("unknown array `{missing}`")).labelled("not an array"));
+    }
+    let title = format!("`{}` takes one array, found {}", call.name, call.positional.len());
+    let answer = Answer::call(format!("{}({first})", call.name)).or("write a collective for each array");
+    Some(answer.titled(title).labelled("one array"))
 }
 
 /// A shift of blocks, of which the compiler makes its own.

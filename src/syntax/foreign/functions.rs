@@ -97,7 +97,7 @@ const IDENTITIES: [&str; 13] = [
 ];
 
 /// Functions without a line of their own.
-const ADVICE: [(&[&str], &str); 11] = [
+const ADVICE: [(&[&str], &str); 16] = [
     (
         &["rmsnorm"],
         "define it: `def rms_norm(x[B, D], g[D]) {`, `return x .* rsqrt(mean_D(x ** 2) + 1e-6) .* g` and `}`",
@@ -120,8 +120,36 @@ const ADVICE: [(&[&str], &str); 11] = [
     ),
     (&["pad"], "zeros are added by `pad_{S->T}(x, 1)`, with the longer dim `T` and the number of zeros before it"),
     (
-        &["scatter", "scatteradd", "segmentsum"],
-        "a sum of rows is a product with a one-hot array: `bf16(onehot_V(ids)) * x`",
+        &["scatter", "scatteradd", "segmentsum", "indexadd"],
+        "rows are added by a product with a one-hot array: `C[V, D]_? = bf16(onehot_V(ids)) * x`",
+    ),
+    (
+        &["sort", "argsort"],
+        "no function sorts a dim; `top_{E->K}(x)` has the `K` largest elements in order, at most 64, and \
+         `argtop_{E->K}(x)` their positions",
+    ),
+    (
+        &[
+            "attention",
+            "flashattention",
+            "flashattnfunc",
+            "dotproductattention",
+            "scaleddotproductattention",
+            "multiheadattention",
+        ],
+        "attention is two products and a softmax, with another dim for the keys: `p[B, N, S, T]_? = q * k` for \
+         `q: bf16[B, S, N, H]` and `k: bf16[B, T, N, H]`, and then `o[B, S, N, H]_? = softmax_T(p / sqrt(H)) * v`",
+    ),
+    (
+        &["conv", "conv1d", "conv2d", "conv3d", "convgeneraldilated", "convolve"],
+        "a convolution is a sum of products of shifted arrays: `y = x * W0 + shift_S(x, 1) * W1`, with a weight for \
+         each shift",
+    ),
+    (&["std"], "a standard deviation is `sqrt(var_D(x))`"),
+    (
+        &["namedsharding", "partitionspec"],
+        "remove the line, and write the axes after the dims where the array is declared: `A: bf16[I_X, J]` for \
+         `P('X', None)`",
     ),
     (&["topk"], "`top_{E->K}(x)` has the elements and `argtop_{E->K}(x)` their positions; `K` is a declared dim"),
     (&["tril"], "a mask is made of comparisons: `where(iota_I >= iota_J, A, 0)`"),
@@ -142,8 +170,15 @@ pub(super) fn answer(call: &Call<'_>) -> Option<Answer> {
     if let Some((_, name)) = RENAMED.iter().find(|(name, _)| *name == plain) {
         return Some(Answer::call(format!("{name}({})", arrays.join(", "))));
     }
-    if let Some((_, words)) = ADVICE.iter().find(|(names, _)| names.contains(&plain)) {
+    // `sort_D(x)`: the dim in the place that it has here.
+    let base = call.name.rsplit_once('_').filter(|(_, dim)| call.known.sizes().iter().any(|(name, _)| name == dim));
+    let base = base.map_or_else(|| plain.to_owned(), |(base, _)| base.replace('_', "").to_lowercase());
+    if let Some((_, words)) = ADVICE.iter().find(|(names, _)| names.contains(&plain) || names.contains(&base.as_str()))
+    {
         return Some(Answer::words(*words));
+    }
+    if let Some(answer) = declared(call) {
+        return Some(answer);
     }
     let is_elsewhere = !call.path.is_empty();
     let answer = match plain {
@@ -177,9 +212,13 @@ pub(super) fn answer(call: &Call<'_>) -> Option<Answer> {
         }
         "reshape" | "view" | "flatten" | "ravel" => {
             let words = "dims are split and merged by declaring a composite: `dims {N = B*S}`";
+            let sizes = arrays.get(1..).unwrap_or_default();
             match call.dims().filter(|dims| dims.len() > 1) {
-                Some(dims) => merged(call, &dims, first?).or(words),
-                None => Answer::words(words),
+                Some(dims) if sizes.len() < 2 => merged(call, &dims, first?).or(words),
+                _ => Answer::words(
+                    "a dim is split by declaring it as a composite, `dims {H: 8, K: 16, D = H*K}`, and listing its parts: \
+                     `C[B, H, K]_? = A`",
+                ),
             }
         }
         "astype" | "to" | "type" => match arrays.get(1).and_then(|text| dtype_of(text)) {
@@ -224,6 +263,33 @@ pub(super) fn answer(call: &Call<'_>) -> Option<Answer> {
                 .or("a one-hot array is `bf16(onehot_V(ids))`, with the new dim for `V`")
         }
         "linear" | "dense" => linear(call),
+        "unsqueeze" | "expanddims" | "expand" | "expandas" | "broadcastto" => {
+            Answer::call(first?).noted(": broadcasting aligns dims by name")
+        }
+        "norm" => match call.dims() {
+            Some(dims) if !call.keywords.iter().any(|(key, _)| *key == "ord") && arrays.len() == 1 => {
+                let dim = call.keyword(&["axis", "dim"]).map(|place| call.counted(Some(place)));
+                let run = match dim {
+                    Some(dim) => dim?,
+                    None if dims.len() == 1 => dims[0].clone(),
+                    None => format!("{{{}}}", dims.join(",")),
+                };
+                Answer::call(format!("sqrt(sum_{run}({} ** 2))", operand(first?)))
+            }
+            _ => Answer::words("the norm of a vector is `sqrt(sum_D(x ** 2))`"),
+        },
+        "crossentropy" | "crossentropyloss" | "softmaxcrossentropywithintegerlabels" => {
+            let words =
+                "the loss is `logsumexp_V(x) - sum_V(where(labels == iota_V, x, 0))`, with the dim of the classes";
+            match (call.dims().and_then(|dims| dims.last().cloned()), arrays.get(1)) {
+                (Some(dim), Some(labels)) => {
+                    let x = first?;
+                    let picked = format!("sum_{dim}(where({labels} == iota_{dim}, {x}, 0))");
+                    Answer::call(format!("logsumexp_{dim}({x}) - {picked}")).or(words)
+                }
+                _ => Answer::words(words),
+            }
+        }
         "jit" | "pjit" | "vmap" | "shardmap" | "checkpoint" | "remat" | "pmap" => transformed(call),
         "grad" | "valueandgrad" | "vjp" | "jvp" => Answer::words(
             "gradients are written as products: for `y = x * W`, `dW = x * dy` and `dx = dy * W`; \
@@ -242,6 +308,21 @@ pub(super) fn answer(call: &Call<'_>) -> Option<Answer> {
         _ => return None,
     };
     Some(answer)
+}
+
+/// `bf16(B_X, D)`: an array with its dims in parentheses.
+pub(super) fn declared(call: &Call<'_>) -> Option<Answer> {
+    let dtype: DType = call.name.parse().ok().filter(|_| call.path.is_empty() && call.keywords.is_empty())?;
+    let sizes = call.known.sizes();
+    let is_dim = |item: &&str| {
+        sizes.iter().any(|(dim, _)| item == dim || item.strip_prefix(dim).is_some_and(|axes| axes.starts_with('_')))
+    };
+    let are_dims = !call.positional.is_empty() && call.positional.iter().all(is_dim);
+    let title = "dims are written in square brackets, behind the name of the array";
+    are_dims.then(|| {
+        let line = format!("{}: {dtype}[{}]", call.target(), call.positional.join(", "));
+        Answer::line(line).or("an input is declared as `A: bf16[I_X, J]`").titled(title).labelled("not a function")
+    })
 }
 
 /// Words for functions whose line does not check.
@@ -470,8 +551,8 @@ fn along(call: &Call<'_>, name: &str, place: usize) -> Option<Answer> {
 fn linear(call: &Call<'_>) -> Answer {
     let weight = call.target();
     let sizes = call.known.sizes();
-    let is_dim = |text: &&&str| sizes.iter().any(|(name, _)| name == *text);
-    let dims: Vec<&str> = call.positional.iter().filter(is_dim).copied().collect();
+    let dim = |text: &&str| sizes.iter().map(|(name, _)| *name).find(|name| name == text).or(call.known.dim_of(text));
+    let dims: Vec<&str> = call.positional.iter().filter_map(dim).collect();
     let answer = match dims.as_slice() {
         [from, to] if call.behind.is_none() => Answer::line(format!("{weight}: bf16[{from}, {to}]"))
             .noted(format!(", and `x * {weight}` for `{weight}(x)`: a linear layer is a product with a weight")),

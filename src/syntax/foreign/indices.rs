@@ -1,6 +1,6 @@
 //! Indices and ranges in brackets, which hold a layout here: `x[0]`, `x[:, 2:6]`, `x[None, :]`.
 
-use super::call::is_integer;
+use super::call::{closing, is_integer, is_name};
 use super::{Foreign, Offer};
 use crate::dtype::DType;
 use crate::syntax::expected::INDEXED;
@@ -39,6 +39,40 @@ pub(super) fn by_index(text: &str, known: Known<'_>) -> Option<Foreign> {
             offers,
             words: INDEXED.to_owned(),
         })
+    })
+}
+
+/// `x.at[ids].add(u)`: rows are added by a product with a one-hot array, and one row is replaced by `where`.
+pub(super) fn by_update(text: &str, known: Known<'_>) -> Option<Foreign> {
+    let at = text.find(".at[")?;
+    let start = text[..at].trim_end_matches(|c: char| c.is_ascii_alphanumeric() || c == '_').len();
+    let (name, close) = (&text[start..at], at + text[at..].find(']')?);
+    let (index, behind) = (text[at + 4..close].trim(), text[close + 1..].strip_prefix('.')?);
+    let (operation, _) = behind.split_once('(')?;
+    let open = close + 2 + operation.len();
+    let end = closing(text, open)?;
+    let value = text[open + 1..end].trim();
+    let dims = known.dims(name).unwrap_or_default();
+    let target = text.split('=').next().unwrap_or_default().trim();
+    let dtype = known.dtype(name).unwrap_or("f32");
+    let is_whole = text[..start].trim_end().ends_with('=') && text[end + 1..].trim().is_empty() && is_name(target);
+    let line = dims.first().filter(|_| is_whole).and_then(|rows| match operation {
+        "add" if is_name(index) => {
+            Some(format!("{target}[{}]_? = {name} + {dtype}(onehot_{rows}({index})) * {value}", dims.join(", ")))
+        }
+        "set" if is_integer(index) => Some(format!("{target} = where(iota_{rows} == {index}, {value}, {name})")),
+        _ => None,
+    });
+    let words = match operation {
+        "add" => "rows are added by a product with a one-hot array: `C[V, D]_? = A + f32(onehot_V(ids)) * u`",
+        _ => "arrays are not changed in place: `where(iota_V == 3, u, A)` replaces a row",
+    };
+    Some(Foreign {
+        at: at..at + 3,
+        title: "arrays are not updated in place".to_owned(),
+        label: "not a method".to_owned(),
+        offers: line.map(Offer::line).into_iter().collect(),
+        words: words.to_owned(),
     })
 }
 

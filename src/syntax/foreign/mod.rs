@@ -83,6 +83,7 @@ pub(super) fn recognise(text: &str, known: Known<'_>, parses: fn(&str) -> bool) 
     blocks::by_first_word(text, known)
         .or_else(|| declarations::by_declaration(text, known))
         .or_else(|| declarations::by_mesh(text))
+        .or_else(|| indices::by_update(text, known))
         .or_else(|| indices::by_index(text, known))
         .or_else(|| calls(text, known).find_map(|(at, call)| Some(answered(text, at, &call, answer(&call)?, parses))))
         .or_else(|| signs::by_sign(text, known))
@@ -91,7 +92,8 @@ pub(super) fn recognise(text: &str, known: Known<'_>, parses: fn(&str) -> bool) 
 /// A call that stands alone, without a name for its result, and changes its arguments or prints them elsewhere.
 pub(super) fn in_place(text: &str, known: Known<'_>, parses: fn(&str) -> bool) -> Option<Foreign> {
     let (at, call) = calls(text, known).next().filter(|(at, _)| *at == (0..text.len()))?;
-    let found = collectives::answer(&call).or_else(|| functions::shown(&call))?;
+    let found =
+        collectives::answer(&call).or_else(|| functions::shown(&call)).or_else(|| functions::declared(&call))?;
     Some(answered(text, at, &call, found, parses))
 }
 

@@ -1,0 +1,227 @@
+//! What a text copied from a page leaves out: sizes, the mesh, and that lines show alternatives.
+//!
+//! ```text
+//! A[I_X, J] * B[J, K] -> C[I_X, K]     mesh {X: 4} on tpu_v5e
+//!                                      dims {I: 1024, J: 1024, K: 1024}
+//! ```
+
+use super::{
+    ArrayRef, Ast, AxisDecl, Brackets, CollectiveName, DimDecl, DimName, DimSize, Expr, ExprKind, Name, SizeExpr,
+    SizeKind, Statement, StatementKind, Subscript,
+};
+use crate::span::{Span, Spanned};
+use std::collections::BTreeMap;
+
+/// The size of each axis that is assumed.
+const AXIS: u64 = 4;
+/// The size of each dim that is assumed: a multiple of that of several axes.
+const DIM: u64 = 1024;
+/// Axes that may stand without `_` behind a dim, as in `A[IX, J]`.
+const LETTERS: [&str; 4] = ["X", "Y", "Z", "W"];
+/// The most axes that are assumed.
+const MOST_AXES: usize = 4;
+
+/// The declarations that a program lacks, each with the line: the mesh, then the dims.
+pub(super) fn declarations(ast: &Ast) -> Vec<Statement> {
+    let has = |is: fn(&StatementKind) -> bool, words: &[&str]| {
+        ast.statements.iter().any(|statement| is(&statement.kind)) || words.iter().any(|word| ast.lost.contains(*word))
+    };
+    let has_mesh = has(|kind| matches!(kind, StatementKind::Mesh { .. }), &["mesh", "Mesh", "make_mesh"]);
+    let has_dims = has(|kind| matches!(kind, StatementKind::Dims(_)), &["dims"]);
+    let mut names = Names { dims: Vec::new(), axes: Vec::new(), may_cut: !has_mesh && !has_dims };
+    names.statements(&ast.statements);
+    let Some(first) = ast.statements.first().filter(|_| !names.dims.is_empty()) else { return Vec::new() };
+    let at = Span { end: first.span.start, ..first.span };
+    let named = |name: String| Spanned { node: name, span: at };
+    let size = |size: u64| SizeExpr { kind: SizeKind::Number(size), span: at };
+    let mut found = Vec::new();
+    if names.axes.is_empty() {
+        names.axes.push(LETTERS[0].to_owned());
+    }
+    if !has_mesh && names.axes.len() <= MOST_AXES {
+        let axis = |name| AxisDecl { name: named(name), size: size(AXIS), more: Vec::new(), wiring: None, over: None };
+        let axes = names.axes.into_iter().map(axis).collect();
+        found.push(StatementKind::Mesh { axes, hardware: Some(named("tpu_v5e".to_owned())) });
+    }
+    if !has_dims {
+        let dim = |name| DimDecl { name: named(name), size: DimSize::Is(size(DIM)) };
+        found.push(StatementKind::Dims(names.dims.into_iter().map(dim).collect()));
+    }
+    found.into_iter().map(|kind| Statement { kind, span: at }).collect()
+}
+
+/// The dims and axes in the order of the text.
+struct Names {
+    dims: Vec<String>,
+    axes: Vec<String>,
+    /// Whether `IX` may be `I_X`.
+    may_cut: bool,
+}
+
+impl Names {
+    fn statements(&mut self, statements: &[Statement]) {
+        for statement in statements {
+            match &statement.kind {
+                StatementKind::Input { brackets, .. } => self.brackets(brackets),
+                StatementKind::Assign { target, value, .. } => {
+                    self.expr(value);
+                    target.brackets.iter().for_each(|brackets| self.brackets(brackets));
+                }
+                StatementKind::Repeat { body, .. } => self.statements(body),
+                // The dims of parameters are those of the arguments.
+                StatementKind::Def { .. }
+                | StatementKind::Return(_)
+                | StatementKind::Mesh { .. }
+                | StatementKind::View { .. }
+                | StatementKind::Dims(_)
+                | StatementKind::Output(_)
+                | StatementKind::Expect(_)
+                | StatementKind::Limit { .. }
+                | StatementKind::Link(_) => {}
+            }
+        }
+    }
+
+    fn expr(&mut self, expr: &Expr) {
+        match &expr.kind {
+            ExprKind::Array(array) => {
+                let lost = array.name.as_ref().and_then(|name| CollectiveName::begins(&name.node));
+                lost.iter().for_each(|(_, axes)| self.lost(axes));
+                array.brackets.iter().for_each(|brackets| self.brackets(brackets));
+            }
+            ExprKind::Number(_) => {}
+            ExprKind::Product { factors, .. } => factors.iter().for_each(|factor| self.expr(factor)),
+            ExprKind::Binary { left, right, .. } => {
+                self.expr(left);
+                self.expr(right);
+            }
+            ExprKind::Call { function, arguments, .. } => {
+                if let Some((_, axes)) = CollectiveName::begins(&function.node) {
+                    self.lost(axes);
+                }
+                arguments.iter().for_each(|argument| self.expr(argument));
+            }
+            ExprKind::Neg(argument) | ExprKind::Collective { argument, .. } => self.expr(argument),
+        }
+    }
+
+    fn brackets(&mut self, brackets: &Brackets) {
+        for item in &brackets.dims {
+            let DimName::Named(name) = &item.dim else { continue };
+            match &item.subscript {
+                Some(Subscript::Axes(words)) => self.words(words),
+                Some(Subscript::Hole(_)) => {}
+                None => {
+                    let dim = name.trim_end_matches(|c: char| LETTERS.iter().any(|letter| letter.starts_with(c)));
+                    if self.may_cut && !dim.is_empty() && dim.len() < name.len() {
+                        self.lost(&name[dim.len()..]);
+                        insert(&mut self.dims, dim);
+                        continue;
+                    }
+                }
+            }
+            insert(&mut self.dims, name);
+        }
+        if let Some(open) = &brackets.open {
+            self.words(&open.axes);
+        }
+    }
+
+    fn words(&mut self, words: &[Name]) {
+        for word in words {
+            // `XY` is a run of axes, `data` is one.
+            if word.node.chars().all(|c| c.is_ascii_uppercase()) {
+                word.node.chars().for_each(|letter| insert(&mut self.axes, letter.encode_utf8(&mut [0; 4])));
+            } else {
+                insert(&mut self.axes, &word.node);
+            }
+        }
+    }
+
+    /// The axes of a word that lost its `_`.
+    fn lost(&mut self, axes: &str) {
+        if self.may_cut && axes.chars().all(|c| LETTERS.iter().any(|letter| letter.starts_with(c))) {
+            axes.chars().for_each(|letter| insert(&mut self.axes, letter.encode_utf8(&mut [0; 4])));
+        }
+    }
+}
+
+fn insert(names: &mut Vec<String>, name: &str) {
+    if !names.iter().any(|known| known == name) {
+        names.push(name.to_owned());
+    }
+}
+
+/// Arrays as the lines so far have them.
+///
+/// A page shows several alternatives one below the other: `A[I, J]`, then `A[I_X, J]`. An array that was not declared and
+/// that a line has in another layout, or a result that no line has used before it is computed again, is another one.
+#[derive(Default)]
+pub(super) struct Alternatives {
+    arrays: BTreeMap<String, Shown>,
+}
+
+/// An array under its name on the page.
+struct Shown {
+    /// Its name in the program.
+    name: String,
+    /// Its last brackets; `None` if they are not known.
+    brackets: Option<String>,
+    /// Whether a line has used it since it was computed.
+    is_used: bool,
+}
+
+impl Alternatives {
+    /// Declared arrays keep their names.
+    pub(super) fn declare(&mut self, name: &Name) {
+        self.set(&name.node, name.node.clone(), None, true);
+    }
+
+    /// A use, which gets the name of its array in the program; returns the new text if that is another one.
+    pub(super) fn using(&mut self, array: &mut ArrayRef) -> Option<String> {
+        let said = array.brackets.as_ref().map(ToString::to_string);
+        let name = array.name.as_mut()?;
+        let name_on_page = name.node.clone();
+        let other = match self.arrays.get_mut(&name_on_page) {
+            Some(shown) => {
+                shown.is_used = true;
+                match (&shown.brackets, &said) {
+                    (Some(known), Some(said)) if known != said => self.fresh(&name_on_page),
+                    _ => shown.name.clone(),
+                }
+            }
+            None => name_on_page.clone(),
+        };
+        if said.is_some() {
+            let is_declared = self.arrays.get(&name_on_page).is_some_and(|shown| shown.brackets.is_none());
+            let brackets = said.filter(|_| !is_declared);
+            self.set(&name_on_page, other.clone(), brackets, true);
+        }
+        name.node = other;
+        (name.node != name_on_page).then(|| array.to_string())
+    }
+
+    /// A result, as [`Alternatives::using`].
+    pub(super) fn result(&mut self, name: &mut Name, brackets: Option<&Brackets>) -> bool {
+        let name_on_page = name.node.clone();
+        let is_other = self.arrays.get(&name_on_page).is_some_and(|shown| !shown.is_used);
+        let current = self.arrays.get(&name_on_page).map(|shown| shown.name.clone());
+        let other = if is_other { self.fresh(&name_on_page) } else { current.unwrap_or_else(|| name_on_page.clone()) };
+        self.set(&name_on_page, other.clone(), brackets.map(ToString::to_string), false);
+        name.node = other;
+        name.node != name_on_page
+    }
+
+    fn set(&mut self, name_on_page: &str, name: String, brackets: Option<String>, is_used: bool) {
+        self.arrays.insert(name_on_page.to_owned(), Shown { name, brackets, is_used });
+    }
+
+    /// The next name for an array, `A_2`, `A_3`.
+    fn fresh(&self, name: &str) -> String {
+        let last =
+            self.arrays.get(name).and_then(|shown| shown.name.strip_prefix(name)?.strip_prefix('_')?.parse().ok());
+        let last: u32 = last.unwrap_or(1);
+        let names = (last + 1..).map(|number| format!("{name}_{number}"));
+        names.into_iter().find(|fresh| !self.arrays.contains_key(fresh)).unwrap_or_default()
+    }
+}
