@@ -324,7 +324,8 @@ impl UnknownHardware {
     /// Adds the error, with the line of the mesh on the profile that is meant.
     fn report(mut self, mesh: Span, source: Option<&str>, diagnostics: &mut Diagnostics) {
         let at = Span::new(self.span.offset(), self.span.offset() + self.span.len());
-        let near = Hardware::near(&self.name);
+        // Of several profiles the help names two, and none is proposed.
+        let near = Hardware::near(&self.name).into_iter().exactly_one().ok();
         let line = near.zip(source).and_then(|(near, source)| {
             let before = source.get(mesh.range().start..at.range().start)?;
             Some(format!("{before}{near}"))

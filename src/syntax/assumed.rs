@@ -70,6 +70,7 @@ impl Names {
                 StatementKind::Repeat { body, .. } => self.statements(body),
                 // The dims of parameters are those of the arguments.
                 StatementKind::Def { .. }
+                | StatementKind::Kernel(_)
                 | StatementKind::Return(_)
                 | StatementKind::Mesh { .. }
                 | StatementKind::View { .. }

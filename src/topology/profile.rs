@@ -150,8 +150,7 @@ impl Hardware {
         }
         // Another digit is another machine.
         let digits = |text: &str| text.chars().filter(char::is_ascii_digit).collect::<String>();
-        let typo =
-            |known: &&str| strsim::osa_distance(&plain(known), &wanted) <= 1 && digits(known) == digits(&wanted);
+        let typo = |known: &&str| strsim::osa_distance(&plain(known), &wanted) <= 1 && digits(known) == digits(&wanted);
         Hardware::names().filter(typo).exactly_one().into_iter().collect()
     }
 
