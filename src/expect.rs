@@ -75,7 +75,7 @@ pub fn within_limits(plan: &Plan, topology: &Topology) -> Result<(), Breach> {
     Ok(())
 }
 
-/// The limit on memory that the inputs alone exceed, whatever the plan.
+/// The limit on memory that the inputs alone exceed, in every plan.
 ///
 /// They are there at the start. Dims whose layout is free are split over all axes.
 ///

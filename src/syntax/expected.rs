@@ -35,7 +35,9 @@ pub(super) fn explain(
         // pest ran out of stack: the limit on nesting is far below that.
         ErrorVariant::CustomError { .. } => return SyntaxError::too_deep(Span::new(start + at, start + at)),
     };
-    if let Some(foreign) = foreign::recognise(text, known, parses) {
+    // A kernel may be called as a function of another system.
+    let is_declaration = text.starts_with("kernel ");
+    if let Some(foreign) = foreign::recognise(text, known, parses).filter(|_| !is_declaration) {
         return foreign.error(text, start);
     }
     let at = after_blanks(text, at);

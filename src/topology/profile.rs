@@ -40,13 +40,11 @@ const SHIPPED: [(&str, &str); 18] = [
 ];
 
 /// Other names of shipped profiles, in lower case and without signs.
-const ALIASES: [(&str, &str); 26] = [
+const ALIASES: [(&str, &str); 24] = [
     ("v3", "tpu_v3"),
     ("tpu4", "tpu_v4p"),
     ("v4", "tpu_v4p"),
     ("tpuv4", "tpu_v4p"),
-    ("v5", "tpu_v5p"),
-    ("tpuv5", "tpu_v5p"),
     ("v5lite", "tpu_v5e"),
     ("v5litepod", "tpu_v5e"),
     ("tpuv5lite", "tpu_v5e"),

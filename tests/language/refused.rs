@@ -1,4 +1,4 @@
-//! What planning and lowering refuse whatever the plan, `check` reports as well.
+//! What planning and lowering refuse in every plan, `check` reports as well.
 
 use shardc::compiler::{self, Options};
 use shardc::{program, syntax};

@@ -121,12 +121,12 @@ const ADVICE: [(&[&str], &str); 16] = [
     (&["pad"], "zeros are added by `pad_{S->T}(x, 1)`, with the longer dim `T` and the number of zeros before it"),
     (
         &["scatter", "scatteradd", "segmentsum", "indexadd"],
-        "rows are added by a product with a one-hot array: `C[V, D]_? = bf16(onehot_V(ids)) * x`",
+        "rows are added by `scatter_V(x, ids)`, with a declared dim for `V`",
     ),
     (
         &["sort", "argsort"],
         "no function sorts a dim; `top_{E->K}(x)` has the `K` largest elements in order, at most 64, and \
-         `argtop_{E->K}(x)` their positions",
+         `argtop_{E->K}(x)` their positions; or declare a kernel: `kernel sort(x[B, D]) -> [B, D], shard B`",
     ),
     (
         &[
@@ -143,7 +143,7 @@ const ADVICE: [(&[&str], &str); 16] = [
     (
         &["conv", "conv1d", "conv2d", "conv3d", "convgeneraldilated", "convolve"],
         "a convolution is a sum of products of shifted arrays: `y = x * W0 + shift_S(x, 1) * W1`, with a weight for \
-         each shift",
+         each shift; or declare a kernel, `kernel conv(x[B, S], w[S]) -> [B, S], shard B`",
     ),
     (&["std"], "a standard deviation is `sqrt(var_D(x))`"),
     (
