@@ -404,6 +404,12 @@ impl Checker {
         if let Some(id) = self.called(function, subscript, arguments, requested, span)? {
             return Ok(id);
         }
+        if let ("scatter", [item]) = (function.node.as_str(), subscript)
+            && let Some(dim) = item.node.strip_prefix("add_").filter(|_| !self.named_dims.contains_key(&item.node))
+        {
+            let (name, at) = (format!("scatter_{}", item.node), function.span.join(item.span));
+            return Err(CheckError::UnknownFunction { name, at, help: did_you_mean(&format!("scatter_{dim}")) }.into());
+        }
         // The one function with `_` in its name.
         let function = match (function.node.as_str(), subscript) {
             ("log", [item]) if item.node == "softmax" || item.node.starts_with("softmax_") => {

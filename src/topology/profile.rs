@@ -129,7 +129,7 @@ impl Hardware {
     /// The shipped profiles that another name of them means: `TPUv5e`, `v5p`, `H100-SXM`, `A100 80GB`, or all for `tpu_v5`.
     ///
     /// The name is compared without case and signs: whole, then without its vendor and form factor, also with the other names of
-    /// [`ALIASES`]; then as the beginning of names. A name that is one letter away from a single profile is a typing error.
+    /// [`ALIASES`]; then as the beginning of names. A name that is one letter away from profiles is a typing error.
     pub fn near(name: &str) -> Vec<&'static str> {
         let wanted = plain(name);
         if !(2..=LONGEST_NAME).contains(&wanted.len()) {
@@ -149,7 +149,11 @@ impl Hardware {
         // Another digit is another machine.
         let digits = |text: &str| text.chars().filter(char::is_ascii_digit).collect::<String>();
         let typo = |known: &&str| strsim::osa_distance(&plain(known), &wanted) <= 1 && digits(known) == digits(&wanted);
-        Hardware::names().filter(typo).exactly_one().into_iter().collect()
+        let near: Vec<&str> = Hardware::names().filter(typo).collect();
+        // Of several, those of one family: `V100` is neither of two, `tpu_v5f` is one of two.
+        let stem = |text: &str| text.char_indices().next_back().map(|(last, _)| text[..last].to_owned());
+        let is_alone = near.len() == 1;
+        near.into_iter().filter(|known| is_alone || stem(&plain(known)) == stem(&wanted)).collect()
     }
 
     /// Help for an unknown name.
