@@ -537,7 +537,7 @@ fn the_nearest_name_is_offered() {
         (&["plan", file, "--hardware", "tpu_v5"][..], "did you mean `tpu_v5p` or `tpu_v5e`?"),
         (&["plan", file, "--hardware", "h10"], "did you mean `h100`"),
         (&["sweep", file, "--hardware", "tpu_v5f"], "did you mean `tpu_v5"),
-        (&["hardware", "a101"], "did you mean `a100`?"),
+        (&["hardware", "l40"], "did you mean `l40s`?"),
         (&["man", "plna"], "did you mean `plan`?"),
         (&["plna", file], "'plan'"),
         (&["plan", file, "--set", "BB=4"], "did you mean `B`?"),

@@ -168,7 +168,7 @@ const OTHERS: [(&str, &str); 99] = [
     ("repeat 4\n    x = relu(x)", "write `repeat 4 {` here and `}` below line 8"),
     ("z = jnp.sort(x)", "`top_{E->K}(x)` has the `K` largest elements in order"),
     ("z = sort_D(x)", "`argtop_{E->K}(x)` their positions"),
-    ("z = scatter_add_D(x, v)", "did you mean `scatter_D`?"),
+    ("z = scatter_add_D(x, v)", "rows are added by `scatter_V(x, ids)`"),
     (
         "dims {N: 8}\nids: i32[N]\nr: bf16[N, D]\nz = x.at[ids].add(r)",
         "write `z[B, D]_? = x + bf16(onehot_B(ids)) * r`",
