@@ -129,7 +129,7 @@ impl Hardware {
     /// The shipped profiles that another name of them means: `TPUv5e`, `v5p`, `H100-SXM`, `A100 80GB`, or all for `tpu_v5`.
     ///
     /// The name is compared without case and signs: whole, then without its vendor and form factor, also with the other names of
-    /// [`ALIASES`]; then as the beginning of names. A name that is one letter away from profiles is a typing error.
+    /// the table; then as the beginning of names. A name that is one letter away from profiles is a typing error.
     pub fn near(name: &str) -> Vec<&'static str> {
         let wanted = plain(name);
         if !(2..=LONGEST_NAME).contains(&wanted.len()) {
