@@ -177,6 +177,8 @@ impl Export {
             msccl::Options { dialect: self.dialect, protocol: self.protocol, sizes: None, steps: self.max_steps };
         let program = msccl::build(&algorithm, &name, &options).map_err(|error| refused(Diagnostics::of(&error)))?;
         let text = msccl::write(&program, &options);
+        // The files of large machines take much of the memory.
+        drop(program);
         let back = msccl::read(&text).map_err(|error| refused(Diagnostics::of(&error)))?;
         let usual = Room::of(self.dialect);
         let room = Room { steps: self.max_steps.unwrap_or(usual.steps), ..usual };

@@ -26,8 +26,9 @@ struct Entry {
     id: u64,
     #[prost(string, tag = "2")]
     name: String,
-    #[prost(int32, tag = "3")]
-    kind: i32,
+    /// See [`Value::Int32`].
+    #[prost(int64, tag = "3")]
+    kind: i64,
     #[prost(uint64, repeated, tag = "4")]
     ctrl_deps: Vec<u64>,
     #[prost(uint64, repeated, tag = "5")]
@@ -51,8 +52,9 @@ struct Attribute {
 /// The value types that are written here.
 #[derive(Clone, PartialEq, prost::Oneof)]
 enum Value {
-    #[prost(int32, tag = "7")]
-    Int32(i32),
+    /// Declared with 64 bits, which have the same encoding: a longer number would otherwise be truncated unnoticed.
+    #[prost(int64, tag = "7")]
+    Int32(i64),
     #[prost(int64, tag = "9")]
     Int64(i64),
     #[prost(uint64, tag = "13")]
@@ -63,10 +65,10 @@ enum Value {
     Text(String),
 }
 
-const METADATA: i32 = 1;
-const COMPUTE: i32 = 4;
-const SEND: i32 = 5;
-const RECEIVE: i32 = 6;
+const METADATA: i64 = 1;
+const COMPUTE: i64 = 4;
+const SEND: i64 = 5;
+const RECEIVE: i64 = 6;
 
 /// Maximum number of nodes read per rank.
 const MOST_NODES: usize = 1 << 22;
@@ -91,12 +93,14 @@ pub fn write(messages: &Messages, memory: impl Fn(u64) -> u64) -> Traces {
             GlobalMetadata { version: "0.0.4".to_owned(), attr: Vec::new() }.encode_length_delimited_to_vec();
         for (number, node) in nodes.iter().enumerate() {
             let text = |name: &str, value| Attribute { name: name.to_owned(), value: Some(value) };
-            let small = |number: u32| Value::Int32(i32::try_from(number).unwrap_or(i32::MAX));
+            // `messages::check` refuses larger numbers, and so do readers.
+            let small = |number: u32| Value::Int32(i64::from(number));
+            let large = |bytes: u64| Value::Int64(bytes.cast_signed());
             let own = u32::try_from(rank).unwrap_or(u32::MAX);
             let message = |source: u32, target: u32, tag: u32, bytes: u64| {
                 vec![
                     text("is_cpu_op", Value::Bool(false)),
-                    text("comm_size", Value::Int64(i64::try_from(bytes).unwrap_or(i64::MAX))),
+                    text("comm_size", large(bytes)),
                     text("comm_src", small(source)),
                     text("comm_dst", small(target)),
                     text("comm_tag", small(tag)),
@@ -110,11 +114,11 @@ pub fn write(messages: &Messages, memory: impl Fn(u64) -> u64) -> Traces {
                 }
                 What::Compute { bytes } => {
                     let nanos = memory(bytes);
-                    duration_micros = (nanos + 500) / 1000;
-                    lost = lost.saturating_add(nanos.abs_diff(duration_micros * 1000));
+                    duration_micros = nanos / 1000 + u64::from(nanos % 1000 >= 500);
+                    lost = lost.saturating_add(nanos.abs_diff(duration_micros.saturating_mul(1000)));
                     let attr = vec![
                         text("is_cpu_op", Value::Bool(false)),
-                        text("num_ops", Value::Int64(i64::try_from(bytes).unwrap_or(i64::MAX))),
+                        text("num_ops", large(bytes)),
                         text("tensor_size", Value::Uint64(bytes)),
                     ];
                     ("local".to_owned(), COMPUTE, attr)
@@ -181,7 +185,7 @@ fn read_rank(rank: usize, file: &[u8]) -> Result<Vec<Node>, Unreadable> {
         let wrong = |what: &str| Unreadable { rank, what: format!("node {}: {what}", entry.id) };
         let value = |name: &str| entry.attr.iter().find(|attribute| attribute.name == name)?.value.clone();
         let number = |name: &str| match value(name) {
-            Some(Value::Int32(number)) => u32::try_from(number).ok(),
+            Some(Value::Int32(number)) => i32::try_from(number).ok()?.try_into().ok(),
             _ => None,
         };
         let small = |name: &str| number(name).ok_or_else(|| wrong(&format!("missing `{name}`, a non-negative int32")));

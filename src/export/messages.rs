@@ -95,6 +95,12 @@ pub enum Flaw {
     },
 }
 
+/// Largest tag: Chakra stores it in 32 signed bits, as it does ranks.
+const MOST_TAG: u32 = i32::MAX.cast_unsigned();
+
+/// Largest length of a message: Chakra stores it in 64 signed bits.
+const MOST_BYTES: u64 = i64::MAX.cast_unsigned();
+
 /// The most nodes that each user of a value waits for one by one; with more, they wait for a node that joins them.
 const MOST_AWAITED: usize = 16;
 
@@ -103,13 +109,13 @@ const MOST_AWAITED: usize = 16;
 pub enum Sending {
     /// A block is one message, and an operation waits for the whole blocks of its operands, as the clock has it.
     Whole,
-    /// The parts of a block that arrive with different messages are sent one by one.
+    /// The parts of a block that arrive with different messages are sent one by one; small ones are joined.
     ///
     /// Simulators serve messages in the order in which they are ready, not in that of the schedule. Where a schedule
     /// relies on its order, as on tori of unequal sides, parts that leave as soon as they are there keep the links busy.
     Parts {
-        /// The least bytes of a part; blocks with smaller parts are sent whole. A link that carries this many in one
-        /// latency loses nothing by the parts.
+        /// The least bytes of a part, except of a smaller block. A link that carries this many in one latency loses nothing
+        /// by the parts.
         least: u64,
     },
 }
@@ -223,8 +229,8 @@ impl Listing<'_> {
         if let Sending::Parts { least } = self.sending
             && parts.iter().any(|(_, bytes)| *bytes < least)
         {
-            parts = vec![(merged(&block), parts.iter().map(|(_, bytes)| bytes).sum())];
-            part_of.values_mut().for_each(|part| *part = 0);
+            let places = join(&mut parts, least);
+            part_of.values_mut().for_each(|part| *part = places[*part]);
         }
         let [from, to] = [source, device].map(|device| self.numbers[device.index()]);
         let number = |rank: usize| u32::try_from(rank).unwrap_or(u32::MAX);
@@ -308,6 +314,28 @@ impl Listing<'_> {
     }
 }
 
+/// Joins parts of a block, in the order in which they are there, until each has at least this many bytes. Returns the new
+/// place of each part.
+fn join(parts: &mut Vec<(Nodes, u64)>, least: u64) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..parts.len()).collect();
+    order.sort_by_key(|part| parts[*part].0.last().copied());
+    let mut places = vec![0; parts.len()];
+    let mut joined: Vec<(Nodes, u64)> = Vec::new();
+    // A part is closed once the rest suffices for another one.
+    let mut rest: u64 = parts.iter().map(|(_, bytes)| bytes).sum();
+    for part in order {
+        let (after, bytes) = &parts[part];
+        match joined.last_mut().filter(|(_, size)| *size < least || rest < least) {
+            Some((all, size)) => (*all, *size) = (union(all, after), *size + bytes),
+            None => joined.push((after.clone(), *bytes)),
+        }
+        rest -= bytes;
+        places[part] = joined.len() - 1;
+    }
+    *parts = joined;
+    places
+}
+
 /// The nodes after which all cells are there.
 fn merged(cells: &[Cell]) -> Nodes {
     let all: BTreeSet<usize> = cells.iter().flat_map(|(_, after)| after.iter().copied()).collect();
@@ -331,11 +359,17 @@ pub fn check(messages: &Messages, kind: Option<Kind>) -> Result<(), Flaw> {
     let mut senders: BTreeMap<(usize, usize, u32), (usize, u64)> = BTreeMap::new();
     for (rank, nodes) in messages.ranks.iter().enumerate() {
         for (number, node) in nodes.iter().enumerate() {
-            let other = match node.what {
-                What::Send { to, .. } => Some(to as usize),
-                What::Receive { from, .. } => Some(from as usize),
-                What::Compute { .. } => None,
+            let (other, tag, bytes) = match node.what {
+                What::Send { to, tag, bytes } => (Some(to as usize), tag, bytes),
+                What::Receive { from, tag, bytes } => (Some(from as usize), tag, bytes),
+                What::Compute { bytes } => (None, 0, bytes),
             };
+            if tag > MOST_TAG {
+                return wrong(rank, number, &format!("its tag is {tag}; the limit is {MOST_TAG}"));
+            }
+            if bytes > MOST_BYTES {
+                return wrong(rank, number, &format!("it has {bytes} bytes; the limit is {MOST_BYTES}"));
+            }
             if other.is_some_and(|other| other >= n || other == rank) {
                 return wrong(rank, number, "its peer is not another rank");
             }
@@ -349,16 +383,15 @@ pub fn check(messages: &Messages, kind: Option<Kind>) -> Result<(), Flaw> {
             }
         }
     }
-    let mut heard: Vec<Vec<Option<BTreeSet<usize>>>> =
-        messages.ranks.iter().map(|nodes| vec![None; nodes.len()]).collect();
+    let mut heard: Vec<Vec<Option<Ranks>>> = messages.ranks.iter().map(|nodes| vec![None; nodes.len()]).collect();
     let of_rank = |(rank, nodes): (usize, &Vec<Node>)| (0..nodes.len()).map(move |node| (rank, node));
     let all: Vec<(usize, usize)> = messages.ranks.iter().enumerate().flat_map(of_rank).collect();
     let waiting = in_turns(all.len(), |place| {
         let (rank, number) = all[place];
         let node = &messages.ranks[rank][number];
-        let mut known: BTreeSet<usize> = [rank].into_iter().collect();
+        let mut known = Ranks::one(rank, n);
         let mut is_ready = true;
-        let mut hear = |from: &Option<BTreeSet<usize>>| match from {
+        let mut hear = |from: &Option<Ranks>| match from {
             Some(more) => known.extend(more),
             None => is_ready = false,
         };
@@ -395,14 +428,36 @@ pub fn check(messages: &Messages, kind: Option<Kind>) -> Result<(), Flaw> {
     }
     let Some(kind) = kind else { return Ok(()) };
     for (rank, heard) in heard.iter().enumerate() {
-        let all: BTreeSet<usize> = heard.iter().flatten().flatten().copied().chain([rank]).collect();
+        let mut all = Ranks::one(rank, n);
+        heard.iter().flatten().for_each(|known| all.extend(known));
         let wanted = match kind {
             Kind::Broadcast => 0..1.min(n),
             Kind::AllGather | Kind::ReduceScatter | Kind::AllReduce | Kind::AllToAll => 0..n,
         };
-        if let Some(of) = wanted.into_iter().find(|of| !all.contains(of)) {
+        if let Some(of) = wanted.into_iter().find(|of| !all.contains(*of)) {
             return Err(Flaw::Unheard { rank, of });
         }
     }
     Ok(())
+}
+
+/// A set of ranks, one bit each.
+#[derive(Clone)]
+struct Ranks(Vec<u64>);
+
+impl Ranks {
+    /// One of `n` ranks.
+    fn one(rank: usize, n: usize) -> Ranks {
+        let mut ranks = Ranks(vec![0; n.div_ceil(64)]);
+        ranks.0[rank / 64] |= 1 << (rank % 64);
+        ranks
+    }
+
+    fn extend(&mut self, more: &Ranks) {
+        self.0.iter_mut().zip(&more.0).for_each(|(own, more)| *own |= more);
+    }
+
+    fn contains(&self, rank: usize) -> bool {
+        self.0[rank / 64] >> (rank % 64) & 1 == 1
+    }
 }

@@ -17,7 +17,7 @@ mod spanning;
 mod tests;
 
 pub use gather::gather;
-pub use spanning::spanning;
+pub use spanning::{spanning, spanning_with_few};
 
 /// Infinite capacity: above every finite one, and small enough that a sum over all nodes does not overflow.
 const UNLIMITED: u64 = 1 << 52;

@@ -4,6 +4,7 @@ use super::branchings::{Root, grow};
 use super::{Branching, Link, Network, Packing, UNLIMITED};
 use crate::flow::Flow;
 use crate::units::gcd;
+use std::cmp::Reverse;
 
 /// A cable with equal capacity in both directions, that of its weaker link.
 #[derive(Clone, Copy, Debug)]
@@ -17,11 +18,30 @@ struct Cable {
 /// Each tree is rooted at a central node. `None` if a node is not reachable in both directions, or the numbers are
 /// too large.
 pub fn spanning(network: &Network) -> Option<Packing> {
+    packed(network, cables(network), |rate| rate)
+}
+
+/// Packs few trees, as [`spanning`] does, with at least `1 - 1 / most_lost` of the maximum total weight. Large networks
+/// have a maximum with a large denominator, which takes as many trees.
+pub fn spanning_with_few(network: &Network, most_lost: u64) -> Option<Packing> {
+    // What the strongest cables suffice for takes fewer trees.
+    let mut cables = cables(network);
+    cables.sort_by_key(|cable| Reverse(cable.capacity));
+    packed(network, cables, |(weight, scale)| {
+        let less = (1..scale).map(|less| (weight * less / scale, less));
+        let is_close =
+            |(part, less): &(u64, u64)| *part > 0 && (weight * less - part * scale) * most_lost <= weight * less;
+        less.into_iter().find(is_close).unwrap_or((weight, scale))
+    })
+}
+
+/// Packs trees with a total weight that may be less than the maximum, both as fractions.
+fn packed(network: &Network, cables: Vec<Cable>, less: impl Fn((u64, u64)) -> (u64, u64)) -> Option<Packing> {
     if !network.is_small() || network.nodes < 2 {
         return None;
     }
-    let cables = cables(network);
-    let (weight, scale, kept) = rate(network.nodes, &cables)?;
+    let (weight, scale) = less(rate(network.nodes, &cables)?);
+    let (kept, _) = keep(network.nodes, &cables, weight, scale);
     let common = kept.iter().map(|cable| cable.capacity).fold(gcd(weight, scale), gcd);
     let kept: Vec<Cable> = kept.iter().map(|cable| Cable { capacity: cable.capacity / common, ..*cable }).collect();
     let (links, beginnings) = oriented(network.nodes, &kept, weight / common);
@@ -41,11 +61,11 @@ fn cables(network: &Network) -> Vec<Cable> {
     pairs.map(cable).filter(|cable| cable.capacity > 0).collect()
 }
 
-/// The total weight of all trees, the scale of the capacities, and the capacity used of each cable.
+/// The maximum total weight of all trees, as a fraction in lowest terms: a weight and the scale of the capacities.
 ///
 /// The weight is the minimum over all partitions into p parts of the capacity of the cables between the parts,
 /// divided by p - 1. A partition that is too small for the current guess gives the next guess, until there is none.
-fn rate(nodes: usize, cables: &[Cable]) -> Option<(u64, u64, Vec<Cable>)> {
+fn rate(nodes: usize, cables: &[Cable]) -> Option<(u64, u64)> {
     let parts = nodes as u64 - 1;
     let mut least = (cables.iter().map(|cable| cable.capacity).sum::<u64>(), parts);
     loop {
@@ -56,7 +76,7 @@ fn rate(nodes: usize, cables: &[Cable]) -> Option<(u64, u64, Vec<Cable>)> {
         }
         let (kept, part) = keep(nodes, cables, weight, scale);
         if kept.iter().map(|cable| cable.capacity).sum::<u64>() == weight * parts {
-            return Some((weight, scale, kept));
+            return Some((weight, scale));
         }
         let across = cables.iter().filter(|cable| part[cable.ends[0]] != part[cable.ends[1]]);
         let count = (0..nodes).filter(|node| part[*node] == *node).count() as u64;

@@ -5,7 +5,7 @@ use super::axis_orders::{axis_orders, turns};
 use super::problem::{Problem, on_dim};
 use super::tuner::{Flaw, Tuner};
 use super::uneven::CutAt;
-use super::{Objective, Stage, effort, idle, packing};
+use super::{Objective, Stage, around, effort, idle, packing};
 use crate::collective::CollectiveKind;
 use crate::mesh::{Axes, Wiring};
 use crate::method::{Family, Method};
@@ -105,11 +105,15 @@ impl Tuner<'_> {
         if problem.asked.is_none() && library.contains(&Method::Direct) && !self.fewest_operations {
             all.extend(self.exchanged_at_once(problem, &runs));
         }
+        if problem.asked.is_none() && !library.is_empty() && !self.fewest_operations {
+            all.extend(self.slowest_first(problem, &runs)?);
+        }
         if problem.asked.is_none() && library.is_empty() && !self.fewest_operations && !runs.is_empty() {
             if self.scatters(problem, &runs) {
                 all.push(Candidate::once(self.in_turn(problem)?));
             }
             all.extend(self.over_axes(problem, Method::Multiport, &runs));
+            all.extend(self.around(problem, &runs));
             all.extend(self.slowest_first(problem, &runs)?);
             all.extend(self.scattered(problem, &runs));
             all.extend(self.exchanged_at_once(problem, &runs));
@@ -163,9 +167,6 @@ impl Tuner<'_> {
             let too_deep = kind == CollectiveKind::Broadcast && effort::is_too_deep(size, depth);
             !too_deep && !effort::is_too_large(topology, kind, run, *method)
         });
-        if candidates.is_empty() {
-            return Err(Flaw::TooLarge { kind, axis: axis(), size });
-        }
         let few = self.fewest_operations && problem.asked.is_none();
         let stage = move |method, chunks| match kind {
             CollectiveKind::AllGather => Stage::AllGather { run, dim, method },
@@ -183,6 +184,9 @@ impl Tuner<'_> {
         };
         if few && kind != CollectiveKind::Broadcast {
             candidates.retain(|method| !in_chunks(*method));
+        }
+        if candidates.is_empty() {
+            return Err(Flaw::TooLarge { kind, axis: axis(), size });
         }
         let candidate = |method: Method| {
             let counts = if in_chunks(method) && !few { divisors(&problem.extents) } else { vec![1] };
@@ -355,6 +359,18 @@ impl Tuner<'_> {
         let all = Multiport { stages, axis_orders, chunks: 1 };
         let stage = move |chunks| Stage::Multiport { kind, all: Multiport { chunks, ..all.clone() }, to };
         Some(Candidate::new(stage, (1..=MOST_CHUNKS).collect(), LEAST_SAVING_AT_ONCE))
+    }
+
+    /// All axes at once, with messages over weak links split among the paths around them.
+    fn around<'p>(&self, problem: &Problem, runs: &[(Axes, usize)]) -> Option<Candidate<'p>> {
+        if !self.topology.is_degraded() || problem.kind == CollectiveKind::Broadcast {
+            return None;
+        }
+        let Candidate { build, counts, least_saving } = self.multiport(problem, runs)?;
+        let detours = around::detours(&self.topology, problem.axes())?;
+        let stage = move |stage| Stage::Around { detours: detours.clone(), stage: Box::new(stage) };
+        let build = Box::new(move |chunks| build(chunks).into_iter().map(&stage).collect());
+        Some(Candidate { build, counts, least_saving })
     }
 
     /// Axis after axis, over the slowest links while the blocks are smallest, whichever axis is minor.

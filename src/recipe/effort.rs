@@ -10,16 +10,22 @@ use crate::topology::Topology;
 /// Most operations of one stage, even with symmetry.
 const MOST_OPERATIONS: u64 = 1 << 19;
 
+/// At least this many operations and operands of a sum per level of a tree: a slice, an addition and a shuffle up, a shuffle
+/// and an assembly down.
+const LEAST_PER_LEVEL: u64 = 8;
+
 /// Whether a stage with this method is too large to prove on the whole mesh.
 pub(super) fn is_too_large(topology: &Topology, kind: CollectiveKind, run: Axes, method: Method) -> bool {
     let n = run.group_size(&topology.mesh);
+    // Levels of a tree, which has a device per level along links.
+    let levels = match topology.links(run).wiring {
+        Wiring::Switch => u64::from(n.ilog2()),
+        Wiring::Ring => n / 2,
+        Wiring::Line => n - 1,
+    };
     let operations = match (method.family(), kind) {
-        // A few operations per level of a tree, which has a device per level along links.
-        (Family::Trees(_), _) | (_, CollectiveKind::Broadcast) => match topology.links(run).wiring {
-            Wiring::Switch => u64::from(n.ilog2()),
-            Wiring::Ring => n / 2,
-            Wiring::Line => n - 1,
-        },
+        (_, CollectiveKind::Broadcast) => levels,
+        (Family::Trees(_), _) => levels * LEAST_PER_LEVEL,
         // A result of n blocks, or a sum of n terms, has n operands.
         _ => n - 1,
     };

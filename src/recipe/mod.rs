@@ -4,6 +4,7 @@
 //! and lowering emits it.
 
 mod alone;
+mod around;
 mod axis_orders;
 mod candidates;
 mod effort;
@@ -27,7 +28,7 @@ use crate::function::Function;
 use crate::mesh::{Axes, AxisId, AxisSet, Wiring};
 use crate::operator::Operator;
 use crate::schedule::methods::{self, Borrowed, Destination, Method, Multiport, Packed, Quad, Routed};
-use crate::schedule::{Builder, CoordMap, Cut, OpId};
+use crate::schedule::{Builder, CoordMap, Cut, Detours, OpId};
 
 /// The objective of the tuner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,6 +135,13 @@ pub enum Stage {
         all: Multiport,
         /// Target of an exchange; `None` for other collectives.
         to: Option<Destination>,
+    },
+    /// A stage whose messages over weak links are split among the paths around them.
+    Around {
+        /// The links and their paths.
+        detours: Detours,
+        /// The stage.
+        stage: Box<Stage>,
     },
     /// A collective along the Hamiltonian cycles of two axes.
     Quad {
@@ -264,6 +272,11 @@ impl Stage {
                 (_, Some(to)) => all.all_to_all(builder, value, *to),
                 (_, None) => value,
             },
+            Stage::Around { detours, stage } => {
+                let first = builder.count();
+                let result = stage.emit(operator, &mut builder.around(detours), value);
+                builder.list_by_start(first, result)
+            }
             Stage::Quad { kind, rings } => match kind {
                 CollectiveKind::AllGather => rings.all_gather(builder, value),
                 CollectiveKind::ReduceScatter => rings.reduce_scatter(builder, value, operator),
@@ -329,6 +342,10 @@ impl Stage {
             Stage::Multiport { all, to, .. } => {
                 all.stages.iter_mut().for_each(|stage| stage.axes = run(&stage.axes));
                 *to = to.as_ref().map(goes);
+            }
+            Stage::Around { detours, stage } => {
+                *detours = detours.renumbered(axis);
+                **stage = stage.renumbered(axis);
             }
             Stage::Quad { rings, .. } => *rings = rings.renumbered(axis),
             Stage::Borrowed { both, .. } => {

@@ -11,6 +11,12 @@ use std::collections::BTreeMap;
 /// Most devices for tree packing.
 const MOST_DEVICES: u64 = 64;
 
+/// Most devices for the trees of a sum, which are few for any number of devices.
+const MOST_DEVICES_OF_SUM: u64 = 256;
+
+/// The trees of a sum over many devices have a rate at least this close to the best one: 1 in 128 may be lost.
+const MOST_LOST: u64 = 128;
+
 /// Most chunks.
 pub(super) const MOST_CHUNKS: u64 = 1 << 12;
 
@@ -20,7 +26,8 @@ pub(super) const MOST_CHUNKS: u64 = 1 << 12;
 /// group do not connect it.
 pub(super) fn trees(topology: &Topology, kind: CollectiveKind, axes: Axes) -> Option<Vec<Branching>> {
     let nodes = axes.group_size(&topology.mesh);
-    if !(2..=MOST_DEVICES).contains(&nodes) {
+    let most = if kind == CollectiveKind::AllReduce { MOST_DEVICES_OF_SUM } else { MOST_DEVICES };
+    if !(2..=most).contains(&nodes) {
         return None;
     }
     let network = network(topology, axes)?;
@@ -28,6 +35,7 @@ pub(super) fn trees(topology: &Topology, kind: CollectiveKind, axes: Axes) -> Op
     let Packing { trees, .. } = match kind {
         CollectiveKind::AllGather => packing::gather(&network, &each())?,
         CollectiveKind::ReduceScatter => packing::gather(&network.reversed(), &each())?,
+        CollectiveKind::AllReduce if nodes > MOST_DEVICES => packing::spanning_with_few(&network, MOST_LOST)?,
         CollectiveKind::AllReduce => packing::spanning(&network)?,
         CollectiveKind::AllToAll
         | CollectiveKind::Permute
@@ -56,7 +64,7 @@ pub(super) fn longest(mesh: &Mesh, problem: &Problem) -> u64 {
 }
 
 /// The links between the devices of a group. If groups differ, the weakest links count.
-fn network(topology: &Topology, axes: Axes) -> Option<Network> {
+pub(super) fn network(topology: &Topology, axes: Axes) -> Option<Network> {
     let (mesh, machine) = (&topology.mesh, &topology.machine);
     let others: AxisSet = mesh.axis_ids().filter(|axis| !axes.contains(*axis)).collect();
     let group = |device: DeviceId| mesh.rank(device, others.iter());

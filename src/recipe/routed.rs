@@ -18,6 +18,9 @@ use std::sync::Arc;
 /// Most devices for routing.
 const MOST_DEVICES: u64 = 64;
 
+/// Most devices if no more cells than devices move, as when shards are permuted.
+const MOST_DEVICES_OF_FEW: u64 = 256;
+
 /// Most chunks of all cells together.
 const MOST_PIECES: u64 = 1 << 10;
 
@@ -32,18 +35,22 @@ impl Tuner<'_> {
     /// groups share the links.
     pub(super) fn routed(&self, from: &Layout, to: &Sharding, group: AxisSet) -> Option<Candidate<'static>> {
         let mesh = &self.topology.mesh;
-        if group.group_size(mesh) > MOST_DEVICES {
+        let devices = group.group_size(mesh);
+        if devices > MOST_DEVICES_OF_FEW {
             return None;
         }
         // Groups along a part of an axis share their links with other groups.
         let part = self.part(group);
-        if part.topology.mesh.device_count() as u64 != group.group_size(mesh) {
+        if part.topology.mesh.device_count() as u64 != devices {
             return None;
         }
         let axes = group.in_order();
         let on = |sharding: &Sharding| -> Vec<Axes> { sharding.dims.iter().map(|dim| dim.within(group)).collect() };
         let (before, after) = (on(&from.sharding), on(to));
         let cells = Cells::new(mesh, axes, &before, &after);
+        if devices > MOST_DEVICES && cells.count() > devices {
+            return None;
+        }
         let extents: Vec<u64> =
             from.local_extents(mesh).iter().zip(&cells.before.cells).map(|(extent, count)| extent / count).collect();
         let most = (MOST_PIECES / cells.count()).min(MOST_CHUNKS);

@@ -1,5 +1,6 @@
 //! Construction of schedules; extents and dtypes of results follow from the operands.
 
+use super::detours::{Detours, WeakLink};
 use super::view::region_extents;
 use super::{ArrayId, CoordMap, Cut, OpId, OpKind, Operation, Region, Route, Schedule, Sources};
 use crate::dtype::DType;
@@ -27,12 +28,13 @@ pub struct Builder<'a> {
     method: Option<&'static str>,
     span: Span,
     equal_copies: bool,
+    detours: Option<&'a Detours>,
 }
 
 impl<'a> Builder<'a> {
     /// Appends to `schedule`.
     pub fn new(schedule: &'a mut Schedule, step: u32, span: Span) -> Builder<'a> {
-        Builder { schedule, step, method: None, span, equal_copies: false }
+        Builder { schedule, step, method: None, span, equal_copies: false, detours: None }
     }
 
     /// Marks the following operations with a method.
@@ -43,6 +45,11 @@ impl<'a> Builder<'a> {
     /// For sums of floats whose replicas must be bitwise equal.
     pub fn with_equal_copies(&mut self, equal_copies: bool) -> Builder<'_> {
         Builder { schedule: self.schedule, equal_copies, ..*self }
+    }
+
+    /// For machines with weak links: messages of one hop over them are split among the paths around them.
+    pub fn around<'b>(&'b mut self, detours: &'b Detours) -> Builder<'b> {
+        Builder { schedule: self.schedule, detours: Some(detours), ..*self }
     }
 
     /// Whether terms of this value must be added in the same order on every device.
@@ -113,10 +120,127 @@ impl<'a> Builder<'a> {
         self.slice(value, view, region)
     }
 
-    /// Adds a shuffle of whole blocks.
+    /// Adds a shuffle of whole blocks, or several if messages of one hop cross [weak links](Builder::around).
     pub fn shuffle(&mut self, value: OpId, sources: Sources, route: Route) -> OpId {
+        let Some(detours) = self.detours.filter(|_| matches!(route, Route::Hops(1 | -1))) else {
+            return self.shuffle_directly(value, sources, route);
+        };
+        let mut entries = detours.entries(self.mesh(), &sources);
+        let is_crossed = |link: &&WeakLink| entries[link.to as usize] == Some(link.from);
+        let crossed: Vec<&WeakLink> = detours.links.iter().filter(is_crossed).collect();
+        if crossed.is_empty() {
+            return self.shuffle_directly(value, sources, route);
+        }
+        crossed.iter().for_each(|link| entries[link.to as usize] = None);
+        let mut values = Vec::new();
+        if entries.iter().any(Option::is_some) {
+            let sources = Sources::Table { axes: detours.axes.iter().collect(), entries };
+            values.push(self.shuffle_directly(value, sources, Route::Shortest));
+        }
+        for link in crossed {
+            let moved = self.detoured(value, detours, link);
+            values.push(moved);
+        }
+        self.either(values)
+    }
+
+    fn shuffle_directly(&mut self, value: OpId, sources: Sources, route: Route) -> OpId {
         let extents = self.extents(value).to_vec();
         self.push_like(value, OpKind::Shuffle { sources, route }, extents)
+    }
+
+    /// A block sent along all paths of a link: each takes a range of the longest dim.
+    fn detoured(&mut self, value: OpId, detours: &Detours, link: &WeakLink) -> OpId {
+        let extents = self.extents(value).to_vec();
+        let longest = extents.iter().enumerate().max_by_key(|(_, extent)| **extent).map(|(dim, extent)| (dim, *extent));
+        let (dim, length) = longest.unwrap_or((0, 1));
+        let total: u64 = link.paths.iter().map(|path| path.weight).sum();
+        let mut pieces = Vec::new();
+        let (mut weight, mut start) = (0, 0);
+        for path in &link.paths {
+            weight += path.weight;
+            // The nearest whole element.
+            let end = (2 * u128::from(length) * u128::from(weight) + u128::from(total)) / (2 * u128::from(total));
+            let end = u64::try_from(end).expect("at most the length");
+            if start == end {
+                continue;
+            }
+            let mut part = if extents.is_empty() { value } else { self.slice_range(value, dim, start..end) };
+            let mut at = link.from;
+            for stop in &path.stops {
+                let mut entries =
+                    vec![None; usize::try_from(detours.axes.group_size(self.mesh())).expect("devices of the mesh")];
+                entries[*stop as usize] = Some(at);
+                let sources = Sources::Table { axes: detours.axes.iter().collect(), entries };
+                part = self.shuffle_directly(part, sources, Route::Shortest);
+                at = *stop;
+            }
+            let mut region = vec![Cut::Whole; extents.len()];
+            region.iter_mut().skip(dim).take(1).for_each(|cut| *cut = Cut::Range { start, end });
+            pieces.push((part, region));
+            start = end;
+        }
+        self.assemble(extents.clone(), extents, pieces)
+    }
+
+    /// Merges values of which no device has more than one.
+    pub(super) fn either(&mut self, values: Vec<OpId>) -> OpId {
+        if let [only] = values[..] {
+            return only;
+        }
+        let extents = self.extents(values[0]).to_vec();
+        let whole = vec![Cut::Whole; extents.len()];
+        self.assemble(extents.clone(), extents, values.into_iter().map(|value| (value, whole.clone())).collect())
+    }
+
+    /// Number of operations so far.
+    pub fn count(&self) -> usize {
+        self.schedule.operations.node_count()
+    }
+
+    /// Lists the operations from `first` on by the time at which each could start if links were idle. Links serve messages
+    /// in list order, so a message that is listed before earlier ones delays them. Messages around a weak
+    /// link count half: one after another, they should not delay the next exchange.
+    ///
+    /// - `value`: the last one, whose new id is returned.
+    pub fn list_by_start(&mut self, first: usize, value: OpId) -> OpId {
+        let tail: Vec<OpId> = (first..self.count()).map(OpId::new).collect();
+        let operands: Vec<Vec<OpId>> = tail.iter().map(|id| self.schedule.operands(*id)).collect();
+        let mut starts: Vec<u64> = Vec::with_capacity(tail.len());
+        let mut ends: Vec<u64> = Vec::with_capacity(tail.len());
+        for (id, operands) in tail.iter().zip(&operands) {
+            let before = operands.iter().filter_map(|operand| operand.index().checked_sub(first));
+            let start = before.map(|place| ends[place]).max().unwrap_or(0);
+            starts.push(start);
+            ends.push(start + self.duration(*id));
+        }
+        let mut removed: Vec<Option<Operation>> =
+            tail.iter().rev().map(|id| self.schedule.operations.remove_node(*id)).collect();
+        removed.reverse();
+        let mut order: Vec<usize> = (0..tail.len()).collect();
+        order.sort_by_key(|place| starts[*place]);
+        let mut renamed: Vec<OpId> = tail.clone();
+        for place in order {
+            let new = |id: &OpId| id.index().checked_sub(first).map_or(*id, |place| renamed[place]);
+            let operands: Vec<OpId> = operands[place].iter().map(new).collect();
+            let operation = removed[place].take().expect("each is listed once");
+            renamed[place] = self.schedule.push(operation, &operands);
+        }
+        value.index().checked_sub(first).map_or(value, |place| renamed[place])
+    }
+
+    /// The bytes of each message of a shuffle, half of those of a single message; 0 for other operations.
+    fn duration(&self, id: OpId) -> u64 {
+        let operation = self.schedule.operation(id);
+        match &operation.kind {
+            OpKind::Shuffle { sources: Sources::Table { entries, .. }, .. }
+                if entries.iter().flatten().count() == 1 =>
+            {
+                operation.bytes() / 2
+            }
+            OpKind::Shuffle { .. } => operation.bytes(),
+            _ => 0,
+        }
     }
 
     /// Adds an elementwise combination; a single value is returned unchanged.

@@ -8,6 +8,7 @@
 //! timed and run on its own.
 
 mod builder;
+mod detours;
 mod display;
 mod document;
 pub mod methods;
@@ -22,6 +23,7 @@ pub mod view;
 mod words;
 
 pub use builder::Builder;
+pub use detours::{Detours, Path, WeakLink};
 pub use document::{DocumentError, MOST_TEXT, SCHEMA, from_json, to_json};
 pub use operation::{Arity, OpKind, Operation, Properties, Reach};
 pub use symmetry::Turn;

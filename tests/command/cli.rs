@@ -342,7 +342,8 @@ fn plans_are_found_within_little_memory() {
     let switch = "mesh {X: 1048576} on h100_book\ndims {I: 1048576, J: 64}\nA: bf16[I_X, J]\nB[I, J] = A\n";
     let line = switch.replace("X: 1048576", "X: 1048576 line");
     let lines = "mesh {X: 1024 line, Y: 1024 line} on tpu_v5e\ndims {I: 4096}\nA: bf16[I]{ROOT_XY}\nB[I] = A\n";
-    for source in [switch, &line, lines] {
+    let sum = "mesh {X: 1048576} on h100_book\ndims {I: 1048576, J: 64}\nA: bf16[I, J]{U_X}\nB[I, J] = A\n";
+    for source in [switch, &line, lines, sum] {
         let output = shardc(&["time", "-", "--max-memory", "500MB"], source.as_bytes());
         assert_eq!(output.status.code(), Some(1), "{source}");
         assert!(err(&output).contains("proof-too-large"), "{source}: {}", err(&output));
@@ -587,4 +588,65 @@ fn manual_pages_have_exit_statuses() {
         let expected: Vec<(&str, &str)> = expected.map(|(status, meaning)| (*status, meaning.as_str())).collect();
         assert_eq!(listed, expected, "{command:?}");
     }
+}
+
+/// A mesh may name any profile if a file has it.
+#[test]
+fn a_profile_from_a_file_has_any_name() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("three.toml");
+    let path = path.to_str().expect("a name");
+    let profile = out(&shardc(&["hardware", "tpu_v5e"], b"")).replace("name = \"tpu_v5e\"", "name = \"three\"");
+    std::fs::write(path, profile).expect("it is written");
+    let program = b"mesh {X: 4 ring, Y: 2} on three\ndims {I: 4096, J: 512}\nA: bf16[I_X, J]\nC[I, J] = A\n";
+    for command in ["plan", "run", "time"] {
+        let output = shardc(&[command, "-", "--hardware", path], program);
+        assert!(output.status.success(), "{command}: {}{}", out(&output), err(&output));
+    }
+    let with_file = out(&shardc(&["time", "-", "--hardware", path], program));
+    assert!(with_file.contains("8 devices on three"), "{with_file}");
+    let shipped = String::from_utf8(program.to_vec()).expect("text").replace("three", "tpu_v5e");
+    let shipped = out(&shardc(&["time", "-"], shipped.as_bytes()));
+    assert_eq!(with_file.replace("three", "tpu_v5e"), shipped);
+    let without = shardc(&["time", "-"], program);
+    assert!(without.status.code() == Some(1) && err(&without).contains("three"), "{}", err(&without));
+}
+
+/// Thread blocks have at most `--max-steps` steps, by default 64 for Azure's executor and RCCL. Longer ones continue on other
+/// channels; where there are none left, the export is refused with the limit.
+#[test]
+fn exported_thread_blocks_have_a_limit() {
+    let program = |n: u32, kind: &str| {
+        let (from, to) = match kind {
+            "AllToAll" => ("[I_X, J]", "[I, J_X]"),
+            _ => ("[I, J]{U_X}", "[I, J]"),
+        };
+        format!("mesh {{X: {n} ring}} on tpu_v5e\ndims {{I: {n}, J: {n}}}\nA: f32{from}\nB{to} = A using METHOD\n")
+    };
+    let exported = |n: u32, kind: &str, method: &str, options: &[&str]| {
+        let source = program(n, kind).replace("METHOD", method);
+        shardc(&[&["export", "-", "--to", "msccl"][..], options].concat(), source.as_bytes())
+    };
+    let longest = |text: &str| text.split("<tb ").map(|block| block.matches("<step ").count()).max().unwrap_or(0);
+    let cases: [(u32, &str, &str, &[&str], usize); 5] = [
+        (48, "AllToAll", "bundled", &[], 256),
+        (48, "AllToAll", "bundled", &["--dialect", "azure"], 64),
+        (48, "AllToAll", "direct_halves", &["--dialect", "azure"], 64),
+        (16, "AllReduce", "clockwise_ring", &["--max-steps", "8"], 8),
+        (16, "AllReduce", "clockwise_ring", &["--dialect", "azure", "--max-steps", "20"], 20),
+    ];
+    for (n, kind, method, options, most) in cases {
+        let output = exported(n, kind, method, options);
+        let (text, error) = (out(&output), err(&output));
+        match output.status.code() {
+            Some(0) => assert!((1..=most).contains(&longest(&text)), "{kind} by {method}: {}", longest(&text)),
+            code => assert!(
+                code == Some(1) && text.is_empty() && error.contains("not-exported") && error.contains("limit"),
+                "{kind} by {method}: {error}"
+            ),
+        }
+    }
+    // No number of channels makes up for a single step.
+    let output = exported(48, "AllToAll", "bundled", &["--max-steps", "1"]);
+    assert!(output.status.code() == Some(1) && err(&output).contains("limit"), "{}", err(&output));
 }

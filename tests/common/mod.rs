@@ -44,7 +44,8 @@ pub fn apart(source: &str) -> Compiled {
     compile_by(source, &Options { overlap: Overlapping::None, reshard: Resharding::Chains, ..Options::default() })
 }
 
-fn compile_by(source: &str, options: &Options) -> Compiled {
+/// Compiles a correct program with these options.
+pub fn compile_by(source: &str, options: &Options) -> Compiled {
     let (program, diagnostics) = compiler::check(source);
     let program = program.unwrap_or_else(|| panic!("{}\n{source}", codes(&diagnostics).join(", ")));
     compiler::compile(&program, options).unwrap_or_else(|found| panic!("{found:?}\n{source}"))

@@ -12,3 +12,4 @@ mod report_html;
 mod schemas;
 mod show;
 mod thread_blocks;
+mod widths;

@@ -80,8 +80,6 @@ impl Protocol {
     /// All protocols.
     pub const ALL: [Protocol; 3] = [Protocol::Simple, Protocol::Ll, Protocol::Ll128];
 
-    /// Maximum offset of a step in a buffer, in chunks: `srcoff` and `dstoff` are stored in 16 signed bits.
-    pub const MOST_OFFSET: u64 = (1 << 15) - 1;
     /// Slots of a connection that a chunk takes: `MSCCL_CHUNKSTEPS` for the simple protocol, otherwise one.
     pub fn slots(self) -> u32 {
         match self {

@@ -144,13 +144,26 @@ struct Progress {
 /// A connection: sender, receiver, channel.
 type Wire = (usize, usize, u32);
 
-/// An access of a step to a chunk of a buffer.
+/// An access of a step to a chunk of a buffer of its rank. There are millions.
 #[derive(Clone, Copy)]
 struct Touch {
-    at: At,
+    block: u32,
+    step: u32,
     /// The chunk's number within the step, from 0.
-    part: u64,
+    part: u32,
     writes: bool,
+}
+
+impl Touch {
+    fn new(at: At, part: u64, writes: bool) -> Touch {
+        // The limits are far smaller.
+        let small = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
+        Touch { block: small(at.block as u64), step: small(at.step as u64), part: small(part), writes }
+    }
+
+    fn at(self, rank: usize) -> At {
+        At { rank, block: self.block as usize, step: self.step as usize, format: Format::Msccl }
+    }
 }
 
 /// The part of a step known to be done when another step handles a chunk.
@@ -291,7 +304,7 @@ impl Run<'_> {
             }
             if step.op.writes_target() {
                 let slot = own(self, step.target);
-                self.touched.entry(slot).or_default().push(Touch { at, part, writes: true });
+                self.touched.entry(slot).or_default().push(Touch::new(at, part, true));
                 targets.push(slot);
             }
             self.machine.chunks.extend(targets.iter().map(|slot| (*slot, result.clone())));
@@ -323,7 +336,7 @@ impl Run<'_> {
     fn read(&mut self, (at, part): (At, u64), slot: Slot) -> Result<Content, Flaw> {
         let content = match slot {
             Slot::Held(..) => {
-                self.touched.entry(slot).or_default().push(Touch { at, part, writes: false });
+                self.touched.entry(slot).or_default().push(Touch::new(at, part, false));
                 self.machine.chunks.get(&slot).cloned()
             }
             Slot::Sent(..) => self.machine.chunks.remove(&slot),
@@ -335,22 +348,28 @@ impl Run<'_> {
     /// Checks that the run order of accesses to each chunk is the only possible one.
     fn order(&self) -> Result<(), Flaw> {
         let mut known: BTreeMap<(At, At), Done> = BTreeMap::new();
+        let mut last = 0;
         for (slot, touched) in &self.touched {
+            // Slots are sorted by rank, and so are the steps that use them.
+            let rank = slot.rank();
+            if rank != std::mem::replace(&mut last, rank) {
+                known.clear();
+            }
             let mut accesses: Accesses<Touch> = Accesses::default();
             for next in touched {
                 for first in accesses.conflicting(next.writes) {
-                    let is_ordered = if first.at == next.at {
+                    let (before, after) = (first.at(rank), next.at(rank));
+                    let is_ordered = if before == after {
                         first.part == next.part
                     } else {
-                        let done = || self.done_before(first.at, next.at);
-                        match *known.entry((first.at, next.at)).or_insert_with(done) {
+                        match *known.entry((before, after)).or_insert_with(|| self.done_before(before, after)) {
                             Done::Nothing => false,
                             Done::UpToPart => first.part <= next.part,
                             Done::All => true,
                         }
                     };
                     if !is_ordered {
-                        return Err(self.race(*first, *next, *slot));
+                        return Err(self.race(before, after, *slot));
                     }
                 }
                 accesses.push(*next, next.writes);
@@ -359,12 +378,12 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn race(&self, first: Touch, second: Touch, slot: Slot) -> Flaw {
-        if first.at == second.at {
+    fn race(&self, first: At, second: At, slot: Slot) -> Flaw {
+        if first == second {
             let what = format!("{} is both read and written as different chunks of the step", slot.name());
-            return Flaw::Step { at: first.at, what };
+            return Flaw::Step { at: first, what };
         }
-        self.machine.race(Access::Step(first.at), Access::Step(second.at), slot)
+        self.machine.race(Access::Step(first), Access::Step(second), slot)
     }
 
     /// The part of a step that is done before another step of its rank handles a chunk.
@@ -400,12 +419,13 @@ impl Run<'_> {
         let (mut writers, mut used): (BTreeSet<At>, BTreeSet<At>) = (BTreeSet::new(), BTreeSet::new());
         for (slot, touched) in &self.touched {
             let mut last: Option<At> = None;
-            for Touch { at, writes, .. } in touched {
-                if *writes {
-                    last = Some(*at);
+            for touch in touched {
+                let at = touch.at(slot.rank());
+                if touch.writes {
+                    last = Some(at);
                     writers.extend(last);
                 } else {
-                    used.extend(last.filter(|writer| writer != at));
+                    used.extend(last.filter(|writer| *writer != at));
                 }
             }
             used.extend(last.filter(|_| outputs.contains(slot)));

@@ -2,19 +2,23 @@
 
 use super::write::word;
 use super::{
-    Block, Dialect, Gpu, MOST_BLOCKS, MOST_CHUNKS, MOST_COUNT, MOST_ON_CHANNEL, MOST_RANKS, MOST_STEPS, Op, Place,
-    Program, Protocol, Step,
+    Block, Dialect, Gpu, MOST_BLOCKS, MOST_CHUNKS, MOST_COUNT, MOST_OFFSET, MOST_ON_CHANNEL, MOST_RANKS, MOST_STEPS,
+    Op, Place, Program, Protocol, Step,
 };
 use crate::export::ranks::{At, Buffer, Kind};
 use itertools::Itertools;
 use miette::SourceSpan;
 use roxmltree::{Document, Node, ParsingOptions};
 use std::collections::BTreeSet;
+use std::mem::size_of;
 use std::ops::Range;
 use thiserror::Error;
 
 /// Maximum number of nodes and attributes read.
 const MOST_NODES: u32 = 1 << 24;
+
+/// Largest number of bytes: `minBytes` and `maxBytes` are stored in 64 signed bits.
+const MOST_BYTES: u64 = i64::MAX.cast_unsigned();
 
 /// The reason why a text is not an MSCCL file.
 #[derive(Clone, Debug, PartialEq, Eq, Error, miette::Diagnostic)]
@@ -86,7 +90,7 @@ pub fn read(text: &str) -> Result<Written, Unreadable> {
         numbered(root, "gpu", ranks)?.into_iter().map(|node| gpu(node, ranks, channels)).collect::<Result<_, _>>()?;
     let sizes = match (root.has_attribute("minBytes"), root.has_attribute("maxBytes")) {
         (false, false) => None,
-        _ => Some((count(root, "minBytes", u64::MAX)?, count(root, "maxBytes", u64::MAX)?)),
+        _ => Some((count(root, "minBytes", MOST_BYTES)?, count(root, "maxBytes", MOST_BYTES)?)),
     };
     let program = Program {
         name: root.attribute("name").unwrap_or_default().to_owned(),
@@ -160,7 +164,7 @@ fn gpu(node: Node<'_, '_>, ranks: u64, channels: u64) -> Result<Gpu, Unreadable>
     let mut users: BTreeSet<(bool, u64, u32)> = BTreeSet::new();
     for block in &nodes {
         let peer = |name| -> Result<Option<u32>, Unreadable> {
-            match signed(*block, name)? {
+            match stored::<i16>(*block, name)? {
                 -1 => Ok(None),
                 peer => match u64::try_from(peer).ok().filter(|peer| *peer < ranks && *peer != rank) {
                     Some(peer) => Ok(u32::try_from(peer).ok()),
@@ -214,9 +218,11 @@ fn step(node: Node<'_, '_>, gpu: &Gpu, send: Option<u32>, receive: Option<u32>) 
         let letter = text_of(node, buffer)?;
         let none = || Unreadable::at(node, format!("unknown buffer `{letter}`; buffers are `i`, `o` and `s`"));
         let buffer = Buffer::of(letter).ok_or_else(none)?;
-        // Unused operands may have any value.
-        let chunk =
-            if used { count(node, offset, MOST_CHUNKS)? } else { u64::try_from(signed(node, offset)?).unwrap_or(0) };
+        // Unused operands may have any value that the runtime can store.
+        let chunk = match used {
+            true => count(node, offset, MOST_OFFSET)?,
+            false => u64::try_from(stored::<i16>(node, offset)?).unwrap_or(0),
+        };
         let size = gpu.size(buffer);
         let fits = !used || chunk.checked_add(length).is_some_and(|end| end <= size);
         let beyond = || format!("chunks {chunk} to {} exceed buffer `{letter}` of {size}", chunk + length);
@@ -226,7 +232,7 @@ fn step(node: Node<'_, '_>, gpu: &Gpu, send: Option<u32>, receive: Option<u32>) 
     Unreadable::unless(op == Op::Nop || length > 0, node, || "a step of no chunks".to_owned())?;
     let (source, target) =
         (place("srcbuf", "srcoff", op.reads_source())?, place("dstbuf", "dstoff", op.writes_target())?);
-    let after = match (signed(node, "depid")?, signed(node, "deps")?) {
+    let after = match (stored::<i16>(node, "depid")?, stored::<i16>(node, "deps")?) {
         (-1, _) => None,
         (block, step) => match (usize::try_from(block), usize::try_from(step)) {
             (Ok(block), Ok(step)) => Some((block, step)),
@@ -258,9 +264,14 @@ fn text_of<'a>(node: Node<'a, '_>, name: &str) -> Result<&'a str, Unreadable> {
     node.attribute(name).ok_or_else(missing)
 }
 
-fn signed(node: Node<'_, '_>, name: &str) -> Result<i64, Unreadable> {
+/// A signed number that fits the runtime's type for it.
+fn stored<T: TryFrom<i64> + Into<i64>>(node: Node<'_, '_>, name: &str) -> Result<i64, Unreadable> {
     let text = text_of(node, name)?;
-    text.parse().map_err(|_| Unreadable::at(node, format!("`{name}` is `{text}`, expected a number")))
+    let number: i64 =
+        text.parse().map_err(|_| Unreadable::at(node, format!("`{name}` is `{text}`, expected a number")))?;
+    let bits = 8 * size_of::<T>();
+    let beyond = || Unreadable::at(node, format!("`{name}` is {number}; runtimes store it in {bits} signed bits"));
+    T::try_from(number).map(Into::into).map_err(|_| beyond())
 }
 
 fn count(node: Node<'_, '_>, name: &str, most: u64) -> Result<u64, Unreadable> {

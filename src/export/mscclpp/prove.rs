@@ -424,6 +424,10 @@ impl<'p> Run<'p> {
             }
             "put" | "pws" | "pwsf" if is_port => self.port_put(at, operation)?,
             "put" | "get" | "copy" | "re" | "res" | "rre" | "rres" if !is_port => {
+                // The executor looks up the channels, although only signals use them.
+                if !operation.channel_ids.is_empty() {
+                    self.wires(at, operation)?;
+                }
                 let (sources, targets) = self.operands(at, operation)?;
                 let clock = std::mem::take(&mut self.threads[at.rank][at.block].all);
                 // All threads take part.

@@ -9,8 +9,45 @@ use super::{Buffer, Kind, Shape};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 
-/// Content of a chunk: the input chunks that were added up, by rank and position, sorted.
-pub(in crate::export) type Content = Rc<[(u32, u64)]>;
+/// Content of a chunk: the input chunks that were added up, as sorted, disjoint ranges of ranks.
+pub(in crate::export) type Content = Rc<[Inputs]>;
+
+/// The chunks at one position of the inputs of a range of ranks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::export) struct Inputs {
+    chunk: u64,
+    /// The first rank, and one past the last.
+    ranks: (u64, u64),
+}
+
+impl Inputs {
+    fn one((rank, chunk): (u64, u64)) -> Inputs {
+        Inputs { chunk, ranks: (rank, rank + 1) }
+    }
+
+    /// The chunks one by one, by rank and position.
+    fn each(self) -> impl Iterator<Item = (u64, u64)> {
+        (self.ranks.0..self.ranks.1).map(move |rank| (rank, self.chunk))
+    }
+}
+
+/// The union of parts.
+///
+/// # Errors
+/// A rank and a position that two parts have in common.
+fn union(parts: impl Iterator<Item = Inputs>) -> Result<Vec<Inputs>, (u64, u64)> {
+    let mut parts: Vec<Inputs> = parts.collect();
+    parts.sort_unstable();
+    let mut all: Vec<Inputs> = Vec::with_capacity(parts.len());
+    for part in parts {
+        match all.last_mut().filter(|last| last.chunk == part.chunk && last.ranks.1 >= part.ranks.0) {
+            Some(last) if last.ranks.1 > part.ranks.0 => return Err((part.ranks.0, part.chunk)),
+            Some(last) => last.ranks.1 = part.ranks.1,
+            None => all.push(part),
+        }
+    }
+    Ok(all)
+}
 
 /// Location of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -138,9 +175,8 @@ impl Machine {
 
     /// Writes the input of a rank.
     pub(in crate::export) fn fill(&mut self, rank: usize) {
-        let number = u32::try_from(rank).unwrap_or(u32::MAX);
         let filled = self.inputs(rank).into_iter().zip(0..);
-        self.chunks.extend(filled.map(|(slot, chunk)| (slot, Rc::from([(number, chunk)]))));
+        self.chunks.extend(filled.map(|(slot, chunk)| (slot, Rc::from([Inputs::one((rank as u64, chunk))]))));
     }
 
     /// The union of the parts.
@@ -148,20 +184,22 @@ impl Machine {
     /// # Errors
     /// If two parts have an element in common.
     pub(in crate::export) fn sum<'c>(at: At, parts: impl Iterator<Item = &'c Content>) -> Result<Content, Flaw> {
-        let mut all: Vec<(u32, u64)> = parts.flat_map(|content| content.iter().copied()).collect();
-        all.sort_unstable();
-        match all.windows(2).find(|pair| pair[0] == pair[1]) {
-            Some(pair) => Err(Flaw::Doubled { at, rank: pair[0].0, chunk: pair[0].1 }),
-            None => Ok(Rc::from(all)),
+        let parts: Vec<&Content> = parts.collect();
+        if let [only] = parts[..] {
+            return Ok(only.clone());
         }
+        let doubled = |(rank, chunk)| Flaw::Doubled { at, rank: u32::try_from(rank).unwrap_or(u32::MAX), chunk };
+        union(parts.iter().flat_map(|content| content.iter().copied())).map(Rc::from).map_err(doubled)
     }
 
     /// Checks that an output chunk has the content that the collective defines.
     pub(in crate::export) fn check(&self, rank: usize, chunk: u64) -> Result<(), Flaw> {
-        let found = self.chunks.get(&self.slot(rank, Buffer::Output, chunk)).into_iter();
-        let found: BTreeSet<(u64, u64)> =
-            found.flat_map(|content| content.iter()).map(|(rank, at)| (u64::from(*rank), *at)).collect();
+        let found = self.chunks.get(&self.slot(rank, Buffer::Output, chunk)).map_or(&[][..], |content| content);
         let wanted = self.kind.wanted(self.shape, rank as u64, chunk).unwrap_or_default();
+        if union(wanted.iter().copied().map(Inputs::one)).is_ok_and(|wanted| wanted == found) && !found.is_empty() {
+            return Ok(());
+        }
+        let found: BTreeSet<(u64, u64)> = found.iter().flat_map(|inputs| inputs.each()).collect();
         let wanted: BTreeSet<(u64, u64)> = wanted.into_iter().collect();
         let of = |(rank, at): &(u64, u64)| format!("chunk {at} of rank {rank}");
         let what = match (found.is_empty(), wanted.difference(&found).next(), found.difference(&wanted).next()) {

@@ -212,7 +212,7 @@ impl<'a> PipelinedTree<'a> {
         if here.is_empty() {
             return;
         }
-        let here = either(builder, here);
+        let here = builder.either(here);
         let delay = |depth| Some(delay + depth);
         self.pieces.push((here, self.to.region(self.chunk(step, delay))));
         for place in 0..self.tree.width() {
@@ -222,16 +222,6 @@ impl<'a> PipelinedTree<'a> {
             }
         }
     }
-}
-
-/// Merges values of which no device has more than one.
-pub(super) fn either(builder: &mut Builder<'_>, values: Vec<OpId>) -> OpId {
-    if let [only] = values[..] {
-        return only;
-    }
-    let extents = builder.extents(values[0]).to_vec();
-    let whole = vec![Cut::Whole; extents.len()];
-    builder.assemble(extents.clone(), extents, values.into_iter().map(|value| (value, whole.clone())).collect())
 }
 
 /// Advances all pipelined trees in lockstep; returns the pieces of each.

@@ -7,7 +7,6 @@
 
 use super::super::{Builder, CoordMap, Cut, OpId, Region, Route, Sources};
 use super::Method;
-use super::pipelined::either;
 use crate::cells::{Blocks, Cells};
 use crate::mesh::{Axes, AxisId};
 use crate::routing::{Network, Round};
@@ -135,7 +134,7 @@ impl<'f, 'b> Flight<'f, 'b> {
             let kept = CoordMap::Table { axes: self.axes.clone(), entries: kept };
             sent.push(if alone { value } else { self.builder.slice_block(value, 0, 1, kept) });
         }
-        let sent = either(self.builder, sent);
+        let sent = self.builder.either(sent);
         let sources = Sources::Table { axes: self.axes.clone(), entries };
         let value = self.builder.shuffle(sent, sources, Route::Shortest);
         for (device, chunk) in arriving.iter().enumerate() {

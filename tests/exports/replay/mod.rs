@@ -2,6 +2,7 @@
 
 #![allow(clippy::cast_precision_loss, reason = "the numbers are small")]
 
+mod file;
 mod network;
 mod trace;
 
@@ -11,6 +12,8 @@ use shardc::compiler::{self, Options};
 use shardc::export::{
     chakra, goal,
     messages::{self, Sending},
+    msccl::{self, Dialect, Room},
+    ranks::{self, Kind},
 };
 use shardc::recipe::{self, Lowering};
 use shardc::schedule::{Schedule, verify};
@@ -171,7 +174,7 @@ fn parts_make_up_for_the_order_of_a_torus() {
 }
 
 /// A gather over a cube of rings relies on its order as well: whole blocks take what the clock says of their order of
-/// arrival, 1.57 times the listed time, parts of blocks 1.19 times. Of arrays four times as large, parts lose nothing.
+/// arrival, 1.57 times the listed time. Small parts of blocks, joined until they take as long as a latency, lose nothing.
 #[test]
 fn a_cube_relies_on_its_order_as_well() {
     let cube = Machine { profile: "tpu_v5p", rate: 90_000_000_000, ..v5e(&[(4, Wire::Ring); 3]) };
@@ -181,7 +184,7 @@ fn a_cube_relies_on_its_order_as_well() {
     assert_equal(replayed(&network, &schedule, Sending::Whole), arrival, "whole blocks");
     let parts = replayed(&network, &schedule, Sending::parts(&topology));
     let [whole, parts] = [arrival, parts].map(|time| time / listed);
-    assert!((1.57..1.58).contains(&whole) && (1.19..1.2).contains(&parts), "{whole} {parts}");
+    assert!((1.57..1.58).contains(&whole) && (0.98..1.0).contains(&parts), "{whole} {parts}");
 }
 
 /// On rings, no order of the same messages beats the listed one.
@@ -248,5 +251,50 @@ fn local_moves_take_the_time_of_the_memory() {
         // Every action of a rank may have lost a nanosecond.
         let most = 1e-9 * trace.iter().map(Vec::len).max().unwrap_or(0) as f64;
         assert!((replayed - clock).abs() < most, "{kind}: {} us, clock {} us", replayed * 1e6, clock * 1e6);
+    }
+}
+
+/// Runs an MSCCL file on random numbers, read and executed independently, and compares the outputs with the collective.
+fn assert_computes(text: &str, kind: Kind, name: &str) {
+    let file = file::File::read(text);
+    assert_eq!(file.collective.replace('_', ""), kind.word(), "{name}");
+    let mut random = fastrand::Rng::with_seed(1);
+    let [inputs, outputs, _] = file.chunks[0].map(|size| usize::try_from(size).expect("a size"));
+    let ranks = file.chunks.len();
+    let values: Vec<Vec<u64>> = (0..ranks).map(|_| (0..inputs).map(|_| random.u64(..)).collect()).collect();
+    let sum = |chunk: usize| values.iter().fold(0, |sum: u64, input| sum.wrapping_add(input[chunk]));
+    for (rank, output) in file.run(&values).into_iter().enumerate() {
+        for (chunk, found) in output.into_iter().enumerate() {
+            let part = inputs / ranks;
+            let wanted = match kind {
+                Kind::AllGather => values[chunk / inputs][chunk % inputs],
+                Kind::ReduceScatter => sum(rank * outputs + chunk),
+                Kind::AllReduce => sum(chunk),
+                Kind::AllToAll => values[chunk / part][rank * part + chunk % part],
+                Kind::Broadcast => values[0][chunk],
+            };
+            assert_eq!(found, Some(wanted), "{name}: chunk {chunk} of rank {rank}");
+        }
+    }
+}
+
+/// Collectives on tori that divide arrays unevenly, in MSCCL files of both dialects.
+#[test]
+fn msccl_files_of_tori_compute_the_collective() {
+    let tori: [&'static [(usize, Wire)]; 2] = [&[(4, Wire::Ring), (8, Wire::Ring)], &[(4, Wire::Ring); 3]];
+    for machine in tori.map(v5e) {
+        for kind in ["AllGather", "ReduceScatter", "AllReduce"] {
+            let (schedule, _) = machine.schedule(kind, 1 << 6, Rule::Larger);
+            let name = format!("{kind} on {:?}", machine.axes);
+            let algorithm = ranks::algorithm(&schedule).unwrap_or_else(|refused| panic!("{name}: {refused}"));
+            for dialect in [Dialect::Msccl, Dialect::Azure] {
+                let options = msccl::Options { dialect, ..msccl::Options::default() };
+                let program = msccl::build(&algorithm, "it", &options).unwrap_or_else(|no| panic!("{name}: {no}"));
+                let text = msccl::write(&program, &options);
+                msccl::prove(&program, None, Room::of(dialect)).unwrap_or_else(|flaw| panic!("{name}: {flaw}"));
+                assert_computes(&text, algorithm.kind, &name);
+                assert!(file::File::read(&text).steps() <= dialect.most_steps(), "{name}");
+            }
+        }
     }
 }
