@@ -132,6 +132,52 @@ fn unused_steps_are_reported() {
     assert_eq!((first.rank, first.block, first.step, count), (2, 0, 0, 2));
 }
 
+/// A file for calls in place and out of place is right only if it is right for both.
+#[test]
+fn files_for_both_calls_are_right_for_both() {
+    // A gather on two ranks; in place, each rank has its own chunk in its output already.
+    let file = |calls: &str, copies: bool| {
+        let copy = "<tb id=\"1\" send=\"-1\" recv=\"-1\" chan=\"0\"><step s=\"0\" type=\"cpy\" srcbuf=\"i\" srcoff=\"0\" \
+                    dstbuf=\"o\" dstoff=\"RANK\" cnt=\"1\" depid=\"-1\" deps=\"-1\" hasdep=\"0\"/></tb>";
+        let gpu = |rank: usize| {
+            let (other, step) = (1 - rank, |s: u32, kind: &str, source: &str, target: usize| {
+                format!(
+                    "<step s=\"{s}\" type=\"{kind}\" srcbuf=\"{source}\" srcoff=\"0\" dstbuf=\"o\" dstoff=\"{target}\" cnt=\"1\" \
+                     depid=\"-1\" deps=\"-1\" hasdep=\"0\"/>"
+                )
+            });
+            format!(
+                "<gpu id=\"{rank}\" i_chunks=\"1\" o_chunks=\"2\" s_chunks=\"0\"><tb id=\"0\" send=\"{other}\" recv=\"{other}\" \
+                 chan=\"0\">{}{}</tb>{}</gpu>",
+                step(0, "s", "i", rank),
+                step(1, "r", "i", other),
+                if copies { copy.replace("RANK", &rank.to_string()) } else { String::new() }
+            )
+        };
+        let header =
+            "<algo name=\"a\" proto=\"Simple\" nchannels=\"1\" nchunksperloop=\"2\" ngpus=\"2\" coll=\"allgather\"";
+        format!("{header} {calls} minBytes=\"0\" maxBytes=\"1024\">{}{}</algo>", gpu(0), gpu(1))
+    };
+    let (inside, outside) = ("inplace=\"1\" outofplace=\"0\"", "inplace=\"0\" outofplace=\"1\"");
+    let both = "inplace=\"1\" outofplace=\"1\"";
+    for (calls, copies, right) in [
+        (inside, false, true),
+        (outside, false, false),
+        (both, false, false),
+        (inside, true, true),
+        (outside, true, true),
+        (both, true, true),
+    ] {
+        let written = msccl::read(&file(calls, copies)).unwrap_or_else(|flaw| panic!("{flaw}"));
+        let proof = msccl::prove(&written.program, None, Room::of(Dialect::Azure));
+        assert_eq!(proof.is_ok(), right, "{calls} {copies}: {:?}", proof.err().map(|flaw| flaw.to_string()));
+        let options = msccl::Options { dialect: Dialect::Azure, ..msccl::Options::default() };
+        assert!(msccl::write(&written.program, &options).contains(calls));
+    }
+    let neither = file("inplace=\"0\" outofplace=\"0\"", true);
+    assert!(msccl::read(&neither).is_err_and(|flaw| flaw.to_string().contains("both 0")));
+}
+
 /// Entities, deep nesting, huge numbers and long lines are refused quickly.
 #[test]
 fn hostile_files_are_refused_quickly() {

@@ -5,7 +5,7 @@
 //! other waits of its block.
 
 use super::{
-    Block, Dialect, Gpu, MOST_AWAITED, MOST_BLOCKS, MOST_CHANNELS, MOST_COUNT, MOST_OFFSET, MOST_ON_CHANNEL,
+    Block, Calls, Dialect, Gpu, MOST_AWAITED, MOST_BLOCKS, MOST_CHANNELS, MOST_COUNT, MOST_OFFSET, MOST_ON_CHANNEL,
     MOST_STEPS, Op, Options, Place, Program, Step,
 };
 use crate::export::ranks::order::History;
@@ -130,7 +130,7 @@ fn attempt(
         protocol: options.protocol,
         channels,
         chunks_per_loop,
-        in_place: false,
+        calls: Calls::OutOfPlace,
         // The Azure dialect requires sizes.
         sizes: options.sizes.or((options.dialect == Dialect::Azure).then_some((0, MOST_BYTES))),
         gpus,

@@ -42,6 +42,17 @@ pub const MOST_CHUNKS: u64 = 1 << 24;
 /// Maximum ranks of a file that is read.
 pub const MOST_RANKS: usize = 1 << 12;
 
+/// Calls of a collective for which a file is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Calls {
+    /// The input is a part of the output, or the same buffer.
+    InPlace,
+    /// Input and output are two buffers.
+    OutOfPlace,
+    /// Both.
+    Both,
+}
+
 /// Target runtime of the file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
@@ -126,8 +137,8 @@ pub struct Program {
     pub channels: u32,
     /// Chunks of the whole collective per loop iteration.
     pub chunks_per_loop: u64,
-    /// Whether the input is a part of the output, or the same buffer.
-    pub in_place: bool,
+    /// Calls that it is for.
+    pub calls: Calls,
     /// Minimum and maximum bytes for which the runtime selects the file.
     pub sizes: Option<(u64, u64)>,
     /// Programs of the ranks.

@@ -28,7 +28,7 @@
 //! the next launch can only fill the slots behind the messages of this one. As no messages are left over, running the
 //! launches one after the other is one of the possible runs, and all others have the same result.
 
-use super::{Dialect, Gpu, MOST_AWAITED, MOST_CHUNKS, MOST_OFFSET, Op, Place, Program, SLOTS, Step};
+use super::{Calls, Dialect, Gpu, MOST_AWAITED, MOST_CHUNKS, MOST_OFFSET, Op, Place, Program, SLOTS, Step};
 use crate::export::ranks::machine::{Content, Lists, Machine, Move, Slot, Turn, in_turns};
 use crate::export::ranks::order::{Accesses, Clock, merge};
 use crate::export::ranks::{Access, At, Flaw, Format, Kind, Proven, Wait};
@@ -50,7 +50,7 @@ impl Room {
     }
 }
 
-/// Proves a file for runtimes with this capacity.
+/// Proves a file for runtimes with this capacity, for all calls that it is for.
 ///
 /// # Errors
 /// The first flaw.
@@ -58,8 +58,20 @@ pub fn prove(program: &Program, kind: Option<Kind>, room: Room) -> Result<Proven
     let unnamed = || Flaw::Unnamed("the collective is `custom`".to_owned(), "the file");
     let kind = kind.or(program.kind).ok_or_else(unnamed)?;
     limits(program, room)?;
+    match program.calls {
+        Calls::InPlace => prove_call(program, kind, room, true),
+        Calls::OutOfPlace => prove_call(program, kind, room, false),
+        Calls::Both => {
+            prove_call(program, kind, room, false)?;
+            prove_call(program, kind, room, true)
+        }
+    }
+}
+
+/// Proves calls whose input is a part of the output or the same buffer, or others.
+fn prove_call(program: &Program, kind: Kind, room: Room, in_place: bool) -> Result<Proven, Flaw> {
     let chunks = program.gpus.iter().map(|gpu| [gpu.chunks[0], gpu.chunks[1]]);
-    let machine = Machine::new(Format::Msccl, (kind, program.in_place), chunks)?;
+    let machine = Machine::new(Format::Msccl, (kind, in_place), chunks)?;
     let mut run = Run {
         program,
         machine,

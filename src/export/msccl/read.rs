@@ -2,8 +2,8 @@
 
 use super::write::word;
 use super::{
-    Block, Dialect, Gpu, MOST_BLOCKS, MOST_CHUNKS, MOST_COUNT, MOST_OFFSET, MOST_ON_CHANNEL, MOST_RANKS, MOST_STEPS,
-    Op, Place, Program, Protocol, Step,
+    Block, Calls, Dialect, Gpu, MOST_BLOCKS, MOST_CHUNKS, MOST_COUNT, MOST_OFFSET, MOST_ON_CHANNEL, MOST_RANKS,
+    MOST_STEPS, Op, Place, Program, Protocol, Step,
 };
 use crate::export::ranks::{At, Buffer, Kind};
 use itertools::Itertools;
@@ -92,14 +92,25 @@ pub fn read(text: &str) -> Result<Written, Unreadable> {
         (false, false) => None,
         _ => Some((count(root, "minBytes", MOST_BYTES)?, count(root, "maxBytes", MOST_BYTES)?)),
     };
+    let dialect = if root.has_attribute("outofplace") { Dialect::Azure } else { Dialect::Msccl };
+    let in_place = flag(root, "inplace")?;
+    let out_of_place = if dialect == Dialect::Azure { flag(root, "outofplace")? } else { !in_place };
+    let calls = match (in_place, out_of_place) {
+        (true, true) => Calls::Both,
+        (true, false) => Calls::InPlace,
+        (false, true) => Calls::OutOfPlace,
+        (false, false) => {
+            return Err(Unreadable::at(root, "`inplace` and `outofplace` are both 0, so no call uses the file"));
+        }
+    };
     let program = Program {
         name: root.attribute("name").unwrap_or_default().to_owned(),
         kind,
-        dialect: if root.has_attribute("outofplace") { Dialect::Azure } else { Dialect::Msccl },
+        dialect,
         protocol,
         channels: u32::try_from(channels).unwrap_or(u32::MAX),
         chunks_per_loop: count(root, "nchunksperloop", MOST_CHUNKS)?,
-        in_place: flag(root, "inplace")?,
+        calls,
         sizes,
         gpus,
     };
@@ -137,7 +148,7 @@ fn fits(program: &Program, root: Node<'_, '_>) -> Result<(), Unreadable> {
         for (rank, gpu) in program.gpus.iter().enumerate() {
             let [i, o, _] = gpu.chunks;
             // In-place files may declare only one of the two buffers.
-            let alone = program.in_place && (i == 0 || o == 0);
+            let alone = program.calls == Calls::InPlace && (i == 0 || o == 0);
             let is = |chunks: u64, factor: u64| chunks.checked_mul(factor) == Some(program.chunks_per_loop);
             let good = if alone { is(i, input) || is(o, output) } else { is(i, input) && is(o, output) };
             Unreadable::unless(good, root, || {

@@ -1,6 +1,6 @@
 //! Writes MSCCL files in exactly the form that the runtimes' parsers accept.
 
-use super::{Dialect, Options, Program};
+use super::{Calls, Dialect, Options, Program};
 use crate::export::ranks::Kind;
 use std::fmt::Write;
 
@@ -19,11 +19,11 @@ pub fn write(program: &Program, options: &Options) -> String {
             program.chunks_per_loop,
             program.gpus.len(),
             program.kind.map_or("custom", |kind| word(kind, options.dialect)),
-            u8::from(program.in_place),
+            u8::from(program.calls != Calls::OutOfPlace),
         ),
     );
     if options.dialect == Dialect::Azure {
-        put(line, format_args!(" outofplace=\"{}\"", u8::from(!program.in_place)));
+        put(line, format_args!(" outofplace=\"{}\"", u8::from(program.calls != Calls::InPlace)));
     }
     if let Some((least, most)) = program.sizes {
         put(line, format_args!(" minBytes=\"{least}\" maxBytes=\"{most}\""));

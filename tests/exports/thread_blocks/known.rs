@@ -7,7 +7,7 @@ use crate::common::collectives::schedules;
 use crate::common::single::{axis, one_axis};
 use shardc::collective::CollectiveKind;
 use shardc::dtype::DType;
-use shardc::export::msccl::{self, Block, Dialect, Gpu, Op, Place, Program, Protocol, Room, Step, Unsaid};
+use shardc::export::msccl::{self, Block, Calls, Dialect, Gpu, Op, Place, Program, Protocol, Room, Step, Unsaid};
 use shardc::export::mscclpp::{self, Operation, Plan};
 use shardc::export::ranks::{self, Access, Algorithm, Buffer, Flaw, Kind, Wait};
 use shardc::mesh::Wiring;
@@ -176,7 +176,7 @@ fn sends_first(chunks: u64, protocol: Protocol) -> Program {
         protocol,
         channels: 1,
         chunks_per_loop: 2 * chunks,
-        in_place: false,
+        calls: Calls::OutOfPlace,
         sizes: None,
         gpus: vec![gpu(0), gpu(1)],
     }
