@@ -316,7 +316,9 @@ impl Run<'_> {
             }
             if step.op.writes_target() {
                 let slot = own(self, step.target);
-                self.touched.entry(slot).or_default().push(Touch::new(at, part, true));
+                // In place, a rank's own chunk is copied to itself, which changes nothing.
+                let changes = step.op != Op::Copy || sources.first() != Some(&slot);
+                self.touched.entry(slot).or_default().push(Touch::new(at, part, changes));
                 targets.push(slot);
             }
             self.machine.chunks.extend(targets.iter().map(|slot| (*slot, result.clone())));
