@@ -191,7 +191,9 @@ fn brackets(pair: Pair<'_, Rule>) -> String {
 fn dim(pair: Pair<'_, Rule>) -> String {
     let mut parts = pair.into_inner();
     let word = parts.next().map(|word| if word.as_rule() == Rule::literal { joined(word) } else { name(&word) });
-    word.unwrap_or_default() + &parts.next().map(|part| subscript(part, true)).unwrap_or_default()
+    let word = word.unwrap_or_default();
+    let plain = word.chars().all(|c| c != '_');
+    word + &parts.next().map(|part| subscript(part, plain)).unwrap_or_default()
 }
 
 /// `500us`, `128/(2*8)`, `K*M`: the tokens of a rule without blanks.

@@ -134,7 +134,11 @@ impl Display for DimRef {
         match &self.subscript {
             None => Ok(()),
             Some(Subscript::Hole(_)) => f.write_str("_?"),
-            Some(Subscript::Axes(axes)) => f.write_str(&subscript(axes, ",")),
+            Some(Subscript::Axes(axes)) => match (&self.dim, axes.as_slice()) {
+                // Without braces, a name with `_` may end elsewhere.
+                (DimName::Named(name), [only]) if name.contains('_') => write!(f, "_{{{}}}", only.node),
+                _ => f.write_str(&subscript(axes, ",")),
+            },
         }
     }
 }

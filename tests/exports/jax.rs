@@ -283,7 +283,7 @@ fn layouts() -> Vec<String> {
 /// Arrays in each layout, moved to some others; every fifth one unless the run is full.
 fn reshards() -> impl Iterator<Item = String> {
     let all = layouts();
-    let each = if sets::are_full() { 1 } else { 5 };
+    let each = if sets::are_full() { 1 } else { 7 };
     let closed: Vec<String> = all.iter().filter(|layout| !layout.contains('{')).cloned().collect();
     all.into_iter().enumerate().step_by(each).map(move |(number, from)| {
         let moved = (0..5).map(|place| {

@@ -51,12 +51,12 @@ fn models_compute_what_jax_computes() {
         }
         // A newer JAX prints the same as the older one, except for a few operations.
         if number > 0 {
-            command.args(["llama_8b", "mamba2", "vocab_loss"]);
+            command.args(["mamba2", "vocab_loss"]);
         }
         let done = command.output().expect("Python starts");
         let told = String::from_utf8_lossy(&done.stdout).into_owned();
         assert!(done.status.success(), "{told}{}", String::from_utf8_lossy(&done.stderr));
-        assert!(told.lines().count() >= 3 && told.lines().all(|line| line.ends_with(": equal")), "{told}");
+        assert!(told.lines().count() >= 2 && told.lines().all(|line| line.ends_with(": equal")), "{told}");
     }
 }
 
@@ -89,7 +89,7 @@ fn planned_functions_compute_what_models_do() {
         let names: &[&str] = match number {
             0 if sets::are_full() => &[],
             0 => &["gpt2", "llama_8b", "decode", "train", "mixtral", "dlrm", "vocab_loss"],
-            _ => &["llama_8b", "train"],
+            _ => &["train"],
         };
         command.args(names);
         let done = command.output().expect("Python starts");
@@ -108,8 +108,10 @@ fn constrained_functions_compute_what_models_do() {
         let mut command = Command::new(python);
         command.arg(root.join("tests/imported/constrain.py")).arg(env!("CARGO_BIN_EXE_shardc")).arg(folder.path());
         command.env("SHARDC", env!("CARGO_BIN_EXE_shardc")).env("PYTHONPATH", root.join("python"));
-        if number > 0 {
-            command.args(["microbatches", "mlp", "vocab_loss"]);
+        match number {
+            0 if sets::are_full() => {}
+            0 => drop(command.args(["microbatches", "mlp", "mixtral", "t5", "vocab_loss"])),
+            _ => drop(command.args(["microbatches", "mlp", "vocab_loss"])),
         }
         let done = command.output().expect("Python starts");
         let told = String::from_utf8_lossy(&done.stdout);

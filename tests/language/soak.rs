@@ -22,9 +22,12 @@ const WORDS: &str = "* · ⋅ @ *_J ·_{N,H} *_LOCAL \\cdot + - / = -> → \\to 
     99999999999999999999 18446744073709551615 AllGather_X ReduceScatter_{X,K} AllReduce AllToAll_{X->J} relu( softmax_T( \
     rename_{S->T}( f32( sum_J( ring line switch tpu_v5e é \u{FEFF} mesh{X:4} dims{I:8,J:4} A:bf16[I_X,J] output\u{A0}C";
 
-/// Former failures: a label ended inside a byte-order mark.
-const FOUND: [&str; 1] = ["mesh {X: 4 ring, Y: 2 ring}\ndims {I: 8, K: 8}\nS: bf16[I, K]{U_XY}\n\
-     ReduceScatter_{Y,I\u{FEFF}}(S[I, K]{U_XY}) -> T[I_Y, K_X]\noutput T\n"];
+/// Former failures: a label ended inside a byte-order mark; without braces, a name with `_` ended elsewhere.
+const FOUND: [&str; 2] = [
+    "mesh {X: 4 ring, Y: 2 ring}\ndims {I: 8, K: 8}\nS: bf16[I, K]{U_XY}\n\
+     ReduceScatter_{Y,I\u{FEFF}}(S[I, K]{U_XY}) -> T[I_Y, K_X]\noutput T\n",
+    "mesh {X: 4 ring}\ndims {D: 8, F: 8}\nW: bf16[F, D_X_{XY}]\nV: bf16[F, D_X_{X}]\n",
+];
 
 /// The texts to damage: all examples, and one with every form of a statement.
 fn seeds() -> Vec<String> {

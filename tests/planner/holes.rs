@@ -1,6 +1,6 @@
 //! Inputs with layout holes: the planner's choice is the best of all written layouts.
 
-use crate::common::compile;
+use crate::common::{compile, sets};
 use itertools::Itertools;
 use shardc::compiler::{self, Options, Overlapping, Resharding};
 use shardc::costs::CostModel;
@@ -171,7 +171,7 @@ fn layouts_found_by_rent_are_near_the_best() {
         (900_000, "A: bf16[?]\nB: bf16[?]\nE: bf16[?]\nC = A * B\nD[I_XY, L] = C * E\nF[I_X, K] = exp(C)\noutput D, F"),
     ];
     let holes = [["I", "J"], ["J", "K"], ["K", "L"]];
-    for (limit, program) in cases {
+    for (limit, program) in cases.into_iter().take(if sets::are_full() { 2 } else { 1 }) {
         let source = |layouts: &[String], limit: u64| {
             let layouts = layouts.iter().map(String::as_str).chain([""]);
             let body: String = program.split('?').interleave(layouts).collect();
