@@ -444,7 +444,7 @@ fn spread(topology: &Topology, costs: &dyn plan::Costs, whole: &Plan, request: R
     let is_tried = whole.has_tried_layouts();
     let is_mixed = totals.compute > Time::ZERO && totals.communication > Time::ZERO;
     let is_long = whole.steps.node_count() > MOST_STEPS;
-    if !is_mixed || is_long || is_tried || whole.program.expects_collectives() || whole.program.mesh != topology.mesh {
+    if !is_mixed || is_long || is_tried || whole.program.mesh != topology.mesh {
         return Vec::new();
     }
     // What saves a hundredth.

@@ -1,8 +1,9 @@
 //! Checks of `expect` and `limit` lines.
 
+use crate::collective::{Collective, CollectiveKind};
 use crate::diag::Diagnostics;
-use crate::layout::{Layout, Sharding};
-use crate::mesh::AxisSet;
+use crate::layout::{Dim, Layout, Sharding};
+use crate::mesh::{AxisSet, Mesh};
 use crate::plan::{Plan, StepId, StepOp};
 use crate::program::{Definition, Expectation, ExpectationKind, ExpectedMove, Program, Value, Wanted};
 use crate::span::Span;
@@ -148,9 +149,7 @@ fn breach(plan: &Plan, topology: &Topology, makespan: Option<Time>, expectation:
             let mesh = &plan.program.mesh;
             let moves: Vec<_> =
                 moves.iter().filter(|expected| expected.axes.is_none_or(|axes| axes.group_size(mesh) > 1)).collect();
-            let equal = found.len() == moves.len()
-                && found.iter().zip(moves).all(|(id, expected)| matches_move(plan, *id, expected));
-            if equal {
+            if are_moves(plan, &found, &moves) {
                 return None;
             }
             (format!("[{}]", found.iter().map(|id| plan.op_name(*id)).join(", ")), None)
@@ -194,19 +193,54 @@ fn source(plan: &Plan, id: StepId) -> String {
     plan.operands(id).first().map(|operand| plan.array_label(*operand)).unwrap_or_default()
 }
 
-fn matches_move(plan: &Plan, id: StepId, expected: &ExpectedMove) -> bool {
-    let StepOp::Collective(collective) = &plan.step(id).op else { return false };
-    let mesh = &plan.program.mesh;
+/// Whether these steps are the expected collectives, in order. A `Reshard` is also the chain of collectives that it
+/// replaces, so an expectation holds with and without it.
+fn are_moves(plan: &Plan, found: &[StepId], expected: &[&ExpectedMove]) -> bool {
+    let Some((id, rest)) = found.split_first() else { return expected.is_empty() };
+    let StepOp::Collective(collective) = &plan.step(*id).op else { return false };
+    let (mesh, to) = (&plan.program.mesh, &plan.step(*id).layout.sharding);
+    let from: &Layout = &plan.step(plan.operands(*id)[0]).layout;
+    let is_move = |collective: &Collective, before: &Sharding, after: &Sharding, expected: &ExpectedMove| {
+        matches_move(mesh, collective, &from.dims, [before, after], expected)
+    };
+    if let Some((first, others)) = expected.split_first()
+        && is_move(collective, &from.sharding, to, first)
+        && are_moves(plan, rest, others)
+    {
+        return true;
+    }
+    let Collective::Reshard { by, .. } = collective else { return false };
+    let (mut before, mut left) = (from.sharding.clone(), expected);
+    for step in by {
+        let Some(after) = step.apply(&before, mesh) else { return false };
+        if step.kind() != CollectiveKind::Slice {
+            let Some((first, others)) = left.split_first() else { return false };
+            if !is_move(step, &before, &after, first) {
+                return false;
+            }
+            left = others;
+        }
+        before = after;
+    }
+    are_moves(plan, rest, left)
+}
+
+/// Whether a collective between two layouts of an array is the expected one.
+fn matches_move(
+    mesh: &Mesh,
+    collective: &Collective,
+    all: &[Dim],
+    [from, to]: [&Sharding; 2],
+    expected: &ExpectedMove,
+) -> bool {
     let several = |axes: AxisSet| -> AxisSet { axes.iter().filter(|axis| mesh.size(*axis) > 1).collect() };
-    let from: &Layout = &plan.step(plan.operands(id)[0]).layout;
-    let to = &plan.step(id).layout.sharding;
-    let gains = |place: usize| to.dims[place].set().without(from.sharding.dims[place].set());
+    let gains = |place: usize| to.dims[place].set().without(from.dims[place].set());
     let gained = |(axes, dims): &(AxisSet, Vec<_>)| {
-        let places = (0..to.dims.len()).filter(|place| dims.contains(&from.dims[*place].id));
+        let places = (0..to.dims.len()).filter(|place| dims.contains(&all[*place].id));
         several(places.map(gains).fold(AxisSet::NONE, AxisSet::union)) == several(*axes)
     };
     collective.kind().name() == expected.kind
-        && expected.axes.is_none_or(|axes| several(axes) == several(collective.axes(&from.sharding, mesh)))
+        && expected.axes.is_none_or(|axes| several(axes) == several(collective.axes(from, mesh)))
         && expected.onto.iter().all(gained)
 }
 

@@ -7,6 +7,7 @@ use crate::schedule::{Array, ArrayId, Schedule};
 use crate::sim::values::{Inputs, Run, Tensor};
 use clap::Args;
 use std::collections::BTreeMap;
+use std::io::Seek;
 use std::path::{Path, PathBuf};
 
 /// Options for array files.
@@ -72,6 +73,12 @@ impl Stored {
     }
 }
 
+impl Stored {
+    fn failed(&self, path: &Path, error: &ArrayError, more: &str) -> Failure {
+        Failure::Call(format!("cannot read input `{}` from `{}`: {error}{more}", self.name, input::shown(path)))
+    }
+}
+
 impl Arrays {
     /// Checks names and file formats before anything is computed.
     pub(super) fn check(&self, schedule: &Schedule) -> Result<(), Failure> {
@@ -105,25 +112,44 @@ impl Arrays {
         Ok(())
     }
 
-    /// Reads the given inputs.
+    /// Reads the given inputs. An input inside a `repeat` is the same array in all iterations, or stacked along a first dim.
     pub(super) fn read(&self, schedule: &Schedule) -> Result<Inputs, Failure> {
-        self.input
-            .iter()
-            .map(|stored| {
-                let (path, kind, key) = stored.file()?;
-                let (id, array) = declared(schedule, &stored.name)?;
-                let failed = |error: ArrayError| {
-                    Failure::Call(format!("cannot read input `{}` from `{}`: {error}", stored.name, input::shown(path)))
-                };
-                let wanted = Wanted { dtype: array.dtype, extents: &array.valid };
-                let mut file = std::fs::File::open(path).map_err(|error| failed(error.into()))?;
-                let read = match kind {
+        let mut inputs = Inputs::new();
+        for stored in &self.input {
+            let (path, kind, key) = stored.file()?;
+            let (id, array) = declared(schedule, &stored.name)?;
+            let mut file = std::fs::File::open(path).map_err(|error| stored.failed(path, &error.into(), ""))?;
+            let mut read = |extents: &[u64]| {
+                let wanted = Wanted { dtype: array.dtype, extents };
+                file.rewind()?;
+                match kind {
                     Kind::Npy => arrays::read_npy(&mut file, wanted),
                     Kind::Safetensors => arrays::read_safetensors(&mut file, key, &stored.name, wanted),
-                };
-                Ok((id, read.map_err(failed)?))
-            })
-            .collect()
+                }
+            };
+            let own = |name: &str| self.input.iter().any(|stored| stored.name == name);
+            let others: Vec<ArrayId> =
+                iterations(schedule, &stored.name).filter(|(_, array)| !own(&array.name)).map(|(id, _)| id).collect();
+            let whole = read(&array.valid);
+            if others.is_empty() || !matches!(whole, Err(ArrayError::Extents { .. })) {
+                let whole = whole.map_err(|error| stored.failed(path, &error, ""))?;
+                inputs.extend(others.into_iter().chain([id]).map(|id| (id, whole.clone())));
+                continue;
+            }
+            let count = others.len() as u64 + 1;
+            let stack = [&[count], &array.valid[..]].concat();
+            let stack = read(&stack).map_err(|error| {
+                stored.failed(path, &error, &format!(" (or {:?}, for all iterations)", array.valid))
+            })?;
+            let part = |at: u64| {
+                let rest = array.valid.iter().map(|extent| 0..*extent);
+                let part = stack.slice(&std::iter::once(at..at + 1).chain(rest).collect::<Vec<_>>());
+                let part = part.expect("a part of the stack").to_le_bytes();
+                Tensor::from_le_bytes(array.dtype, &array.valid, &part).expect("the part has the elements of the array")
+            };
+            inputs.extend(std::iter::once(id).chain(others).zip((0..).map(part)));
+        }
+        Ok(inputs)
     }
 
     /// Writes the requested outputs. Each file and each folder is written completely or not at all.
@@ -171,6 +197,14 @@ fn declared<'s>(schedule: &'s Schedule, name: &str) -> Result<(ArrayId, &'s Arra
     inputs()
         .find(|(_, array)| array.name == name)
         .ok_or_else(|| input::unknown("input", name, inputs().map(|(_, array)| array.name.as_str())))
+}
+
+/// The arrays of the iterations after the first of an input inside a `repeat`: `W.2`, `W.3`, ..
+fn iterations<'s>(schedule: &'s Schedule, name: &str) -> impl Iterator<Item = (ArrayId, &'s Array)> {
+    (2..).map_while(move |iteration| {
+        let own = format!("{name}.{iteration}");
+        (0..).map(ArrayId).zip(&schedule.arrays).find(|(_, array)| array.definition.is_given() && array.name == own)
+    })
 }
 
 /// Finds an output by name.

@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 
 #[derive(Debug, Args)]
 pub(super) struct Explain {
-    /// The code to explain, such as `axis-reused`; by default all codes are listed
+    /// The code to explain, such as `axis-reused`, or `language` or `functions`; by default all codes are listed
     code: Option<String>,
     #[command(flatten)]
     output: Output,
@@ -33,6 +33,10 @@ struct Entry {
 
 impl Explain {
     pub(super) fn run(&self) -> Result<(), Failure> {
+        let topic = explain::TOPICS.iter().find(|(name, _)| self.code.as_deref() == Some(*name));
+        if let (Some((_, text)), Format::Text) = (topic, self.output.format) {
+            return input::print(text);
+        }
         let pages: Vec<&explain::Page> = match &self.code {
             Some(code) => vec![explain::page(code).ok_or_else(|| unknown(code))?],
             None => explain::PAGES.iter().collect(),
@@ -46,7 +50,8 @@ impl Explain {
 }
 
 fn unknown(code: &str) -> Failure {
-    if let Some(near) = nearest(code, explain::PAGES.iter().map(|page| page.code)) {
+    let topics = explain::TOPICS.iter().map(|(name, _)| *name);
+    if let Some(near) = nearest(code, explain::PAGES.iter().map(|page| page.code).chain(topics)) {
         return Failure::Call(format!("no diagnostic has the code `{code}`; {}", did_you_mean(near)));
     }
     let near: Vec<String> = explain::near(code).into_iter().map(|near| format!("`{near}`")).collect();
@@ -62,7 +67,7 @@ fn list(pages: &[&explain::Page]) -> String {
     for page in pages {
         writeln!(text, "{:<width$}  {}", page.code, page.sentence()).expect("a string takes all");
     }
-    text
+    text + "\n`shardc explain language` shows the notation on one page, `shardc explain functions` all functions.\n"
 }
 
 fn document(pages: &[&explain::Page]) -> Document {

@@ -181,6 +181,10 @@ pub const PAGES: &[Page] = pages![
     "view-size",
 ];
 
+/// Pages about the language instead of a diagnostic, by name.
+pub const TOPICS: [(&str, &str); 2] =
+    [("functions", include_str!("topics/functions.md")), ("language", include_str!("topics/language.md"))];
+
 /// The page of a code.
 pub fn page(code: &str) -> Option<&'static Page> {
     PAGES.iter().find(|page| page.code == code)

@@ -6,9 +6,8 @@
 use super::{Cost, Plan, Step, StepId, StepOp, Stop};
 use crate::collective::{Collective, CollectiveKind};
 use crate::operator::Operator;
-use crate::program::{Definition, ExpectationKind};
+use crate::program::Definition;
 use crate::recipe::Tuner;
-use crate::span::Span;
 use crate::units::Time;
 use petgraph::Direction;
 use std::collections::BTreeMap;
@@ -62,21 +61,9 @@ impl Plan {
         let StepOp::Collective(collective) = &step.op else { return false };
         let user = self.program.value(step.user);
         let is_asked = user.method.is_some() || matches!(user.definition, Definition::Collective { .. });
-        let is_asked = is_asked || self.names_its_collectives(user.span);
         let kinds =
             [CollectiveKind::AllGather, CollectiveKind::AllToAll, CollectiveKind::Permute, CollectiveKind::Slice];
         kinds.contains(&collective.kind()) && !is_asked && step.layout.sharding.operator != Operator::Root
-    }
-
-    /// Whether the program expects certain collectives of a statement.
-    fn names_its_collectives(&self, statement: Span) -> bool {
-        let within = |span: &Span| span.start <= statement.start && statement.end <= span.end;
-        self.program.expectations.iter().any(|expectation| match &expectation.kind {
-            ExpectationKind::Collectives { statements, moves, .. } => {
-                statements.iter().any(within) && !moves.iter().any(|named| named.kind == CollectiveKind::Reshard.name())
-            }
-            ExpectationKind::Bound { .. } | ExpectationKind::NoCommunication => false,
-        })
     }
 
     /// Whether two steps belong to one chain.

@@ -42,9 +42,6 @@ pub(super) fn plan(
     solve: impl Fn(&Program, SearchOptions) -> Result<Plan, PlanError>,
 ) -> Result<Plan, PlanError> {
     let plan = solve(program, options)?;
-    if program.expects_collectives() {
-        return Ok(plan);
-    }
     // The work of a search that did not end is not repeated for each rewrite.
     let options = match plan.stop {
         Stop::Work => SearchOptions { budget: options.budget.divided_by(SHARE_OF_A_REWRITE), ..options },

@@ -163,12 +163,6 @@ impl Program {
         (0..count).map(ValueId)
     }
 
-    /// Whether the program is explicit: it writes its collectives itself.
-    pub fn expects_collectives(&self) -> bool {
-        let is_of_steps = |kind: &ExpectationKind| matches!(kind, ExpectationKind::Collectives { .. });
-        self.expectations.iter().any(|expectation| is_of_steps(&expectation.kind))
-    }
-
     /// The repeat whose body has the value, by index.
     pub fn body_of(&self, id: ValueId) -> Option<usize> {
         self.repeats.iter().position(|repeat| repeat.body.contains(&id.index()))

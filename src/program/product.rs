@@ -10,6 +10,7 @@ use crate::function::{ByNumber, Function, Scalar};
 use crate::layout::{Dim, DimId};
 use crate::span::Span;
 use crate::syntax::{Contraction, Expr, ExprKind, Name};
+use itertools::Itertools;
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Checker {
@@ -157,7 +158,13 @@ impl Checker {
         let shared = self.shared(&[left, right]);
         let names: Vec<String> = shared.iter().map(|dim| format!("`{}`", self.dims.name(dim.id))).collect();
         let why = match shared.as_slice() {
-            [] => "the factors share no dim".to_owned(),
+            [] => {
+                if let Some((array, help)) = [left, right].into_iter().find_map(|id| self.nameless(id)) {
+                    let why = format!("the factors share no dim, as those of `{array}` have no names");
+                    return Err(CheckError::ContractionUnclear { why, at: span, help }.into());
+                }
+                "the factors share no dim".to_owned()
+            }
             [one] if self.dims.is_literal(one.id) => return Err(self.lost(*one, &[left, right])),
             [one] => {
                 let only = [left, right].into_iter().find(|id| self.value(*id).dims.len() < 2);
@@ -198,6 +205,30 @@ impl Checker {
         });
         let help = format!("{}{elementwise}{contracts}{keep}", naming.unwrap_or_default());
         Err(CheckError::ContractionUnclear { why, at: span, help }.into())
+    }
+
+    /// A named array all of whose dims are numbers, and how it is written with names.
+    fn nameless(&self, id: ValueId) -> Option<(String, String)> {
+        let value = self.value(id);
+        let array = value.name.clone()?;
+        if value.dims.is_empty() || !value.dims.iter().all(|dim| self.dims.is_literal(dim.id)) {
+            return None;
+        }
+        // The only declared dim of each size.
+        let twin = |size: u64| {
+            let mut alike = self.dims.names().filter(|name| self.dims.named(name).is_some_and(|dim| dim.size == size));
+            alike.next().filter(|_| alike.next().is_none())
+        };
+        let names: Option<Vec<&str>> = value.dims.iter().map(|dim| twin(dim.size)).collect();
+        let help = match names.filter(|names| names.iter().all_unique()) {
+            Some(names) => {
+                let sizes =
+                    names.iter().zip(&value.dims).map(|(name, dim)| format!("`{name}` is {}", dim.size)).join(", ");
+                format!("declare it with names: `{array}: {}[{}]`; {sizes}", value.dtype, names.join(", "))
+            }
+            None => "declare its dims with names, `dims {I: 64, J: 256}`, and write them in both arrays".to_owned(),
+        };
+        Some((array, help))
     }
 
     /// The dims shared by two or more factors, in order of first occurrence.

@@ -220,6 +220,11 @@ fn figure(value: f64) -> String {
 /// Formats the comparison with the dense result: a line for all outputs, and a line for elements not compared.
 pub fn numerics(numerics: &Numerics) -> String {
     let Numerics { elements, not_compared, max_abs_error: error, tolerance, .. } = numerics;
+    if not_compared == elements && !numerics.equal {
+        let what =
+            if *elements == 1 { "the element".to_owned() } else { format!("all {} elements", grouped(*elements)) };
+        return format!("unclear  not compared: {what} may overflow or cancel\n");
+    }
     let (compared, elements) = (grouped(elements - not_compared), grouped(*elements));
     let line = if numerics.equal && elements == "1" {
         "equal    the element equals the dense result\n".to_owned()

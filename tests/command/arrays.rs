@@ -124,6 +124,38 @@ fn the_sum_of_an_open_input_is_the_given_array() {
     }
 }
 
+/// An input of a loop is the same in all iterations, stacked, or given for one.
+#[test]
+fn inputs_of_a_loop_are_stacked_or_shared() {
+    let folder = folder("loop");
+    let text = "mesh {X: 2} on tpu_v5e\ndims {I: 4}\nx: i32[I_X]\nrepeat 3 {\n  w: i32[I_X]\n  x[I_X] = 10 * x + w\n}\noutput x\n";
+    std::fs::write(folder.join("p.shard"), text).expect("a file");
+    let write = |name: &str, extents: &[u64], numbers: &[i64]| {
+        let given = Tensor::from_integers(DType::I32, extents, numbers).expect("as many");
+        std::fs::write(folder.join(name), write_npy(&given)).expect("a file");
+    };
+    write("x.npy", &[4], &[0; 4]);
+    write("one.npy", &[4], &[1, 2, 3, 4]);
+    write("all.npy", &[3, 4], &[1, 2, 3, 4, 5, 6, 7, 8, 1, 2, 3, 4]);
+    write("two.npy", &[2, 4], &[0; 8]);
+    for (inputs, expected) in [
+        (&["w=one.npy"][..], [111, 222, 333, 444]),
+        (&["w=all.npy"], [151, 262, 373, 484]),
+        (&["w=one.npy", "w.2=x.npy"], [101, 202, 303, 404]),
+    ] {
+        let mut arguments = vec!["run", "p.shard", "--save", "x=out.npy", "--input", "x=x.npy"];
+        arguments.extend(inputs.iter().flat_map(|input| ["--input", input]));
+        let output = shardc(&folder, &arguments);
+        assert!(output.status.success(), "{inputs:?}: {}", err(&output));
+        let wanted = Wanted { dtype: DType::I32, extents: &[4] };
+        let saved = read_npy(&mut File::open(folder.join("out.npy")).expect("saved"), wanted).expect("an array");
+        assert_eq!(saved.to_i64s(), expected, "{inputs:?}");
+    }
+    let output = shardc(&folder, &["run", "p.shard", "--input", "w=two.npy"]);
+    let refused = "expected shape [3, 4], found [2, 4] (or [4], for all iterations)";
+    assert!(output.status.code() == Some(2) && err(&output).contains(refused), "{}", err(&output));
+}
+
 #[test]
 fn what_does_not_fit_is_refused_and_nothing_is_saved() {
     let folder = folder("refused");

@@ -206,3 +206,27 @@ fn the_command_explains() {
         (&"shardc.explain/1".into(), Some(PAGES.len()))
     );
 }
+
+/// The page of all functions has those of the help for an unknown one, and the programs on both pages are right.
+#[test]
+fn topics_are_complete_and_right() {
+    let (_, found) = compiler::check("mesh {X: 2} on tpu_v5e\ndims {I: 8}\nA: f32[I]\nC = qqqqqq(A)\n");
+    let help = found.iter().find_map(|found| found.help.clone()).expect("a list");
+    let (_, functions) = explain::TOPICS.iter().find(|(name, _)| *name == "functions").expect("a page");
+    let words: BTreeSet<&str> =
+        functions.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter(|word| !word.is_empty()).collect();
+    // A name in the table may have a dim after it.
+    let is_listed = |name: &str| {
+        words.iter().any(|word| *word == name || word.strip_prefix(name).is_some_and(|rest| rest.starts_with('_')))
+    };
+    let names = help.trim_start_matches("functions are ").split(" and casts").next().expect("names").split(", ");
+    let names: Vec<&str> = names.collect();
+    assert!(names.len() > 40, "{help}");
+    let missing: Vec<&&str> = names.iter().filter(|name| !is_listed(name)).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+    for (name, text) in explain::TOPICS {
+        let program = text.split("```shard\n").nth(1).and_then(|rest| rest.split("```").next()).expect("a program");
+        let found = codes(program);
+        assert!(found.is_empty(), "{name}: {found:?}");
+    }
+}

@@ -10,7 +10,16 @@ const GROUND: &str = "mesh {X: 4, Y: 2} on tpu_v5p\ndims {B: 64, D: 128, F: 256}
                       v: bf16[B_X, D]\ny: bf16[B, D]{U_X}\n";
 
 /// The foreign line, and the suggested one. Both follow the common declarations.
-const LINES: [(&str, &str); 78] = [
+const LINES: [(&str, &str); 87] = [
+    ("z = one_hot_D(argmax_D(x))", "z = onehot_D(argmax_D(x))"),
+    ("z = norm_D(x)", "z = sqrt(sum_D(x ** 2))"),
+    ("z = roll_B(x, 1)", "z = shift_B(x, 1)"),
+    ("z = jnp.clip(x, -1, 1)", "z = min(max(x, -1), 1)"),
+    ("z = torch.clamp(x, min=0)", "z = max(x, 0)"),
+    ("z = stop_gradient(x)", "z = x"),
+    ("z = x[-1, :]", "z = take_B(x, B-1)"),
+    ("z[B_X, F] = ncclReduceScatter(relu(x) * W)", "z[B_X, F] = relu(x) * W"),
+    ("z = jnp.sum(x, axis=-1, keepdims=True)", "z = sum_D(x)"),
     ("z = psum(y, 'X')", "z = AllReduce_X(y)"),
     ("z = psum(y, axis_name='X')", "z = AllReduce_X(y)"),
     ("z = jax.lax.psum(y, (\"X\",))", "z = AllReduce_X(y)"),
@@ -92,11 +101,24 @@ const LINES: [(&str, &str); 78] = [
 ];
 
 /// Words without an equivalent line, and near misses, with a part of the answer.
-const OTHERS: [(&str, &str); 99] = [
+const OTHERS: [(&str, &str); 106] = [
+    ("z = iota(B) >= iota(D)", "`iota_B`"),
+    (
+        "z = torch.cat([x, v], dim=0)",
+        "write `dims {T: B+B}` and `z = concat_{B->T}(x, v)`: the joined dim needs a name",
+    ),
+    (
+        "z = x.reshape(B, 16, 8)",
+        "in `dims`, write `H: 16, K: 8, D = H*K` in place of the size of `D`, and here `z[B, H, K]_? = x`",
+    ),
+    ("z = dynamic_update_slice(x, v, 3)", "`where(iota_T == pos, new, cache)`"),
+    ("u: bf16[64, 256]\nz = u * W", "declare it with names: `u: bf16[B, F]`; `B` is 64, `F` is 256"),
+    ("u: bf16[3, 5]\nz = u * W", "declare its dims with names"),
+    ("z = x * bf16[D, F]", "to declare an input, write `:` for `=`: `A: bf16[D, F]`"),
     ("z = ppermute(x, 'X', [(0, 1), (1, 2)])", "write `z = shift_B(x, 1)` to shift elements"),
     ("z = lax.axis_index('X')", "programs have no device index"),
     ("z = x.reshape(B*D)", "write `dims {N = B*D}` and `z[N]_? = x`"),
-    ("z = jnp.concatenate([x, v])", "joined by `concat_{S,R->T}(a, b)`"),
+    ("z = jnp.concatenate([x, v])", "write `dims {T: B+B}` and `z = concat_{B->T}(x, v)`"),
     ("z = jnp.stack([x, x])", "stacked by `stack_K(a, b)`"),
     ("z = lax.top_k(x, 2)", "`top_{E->K}(x)` has the elements"),
     ("z = jnp.split(x, 2)", "`slice_{S->T}(x, 0)`"),
@@ -182,7 +204,7 @@ const OTHERS: [(&str, &str); 99] = [
     ("z = conv2d(x, W)", "`y = x * W0 + shift_S(x, 1) * W1`"),
     ("z = jax.lax.scan(f, x, None, length=4)", "a loop is written `repeat 4 {`"),
     ("z = torch.nn.Linear(128, 256)", "write `z: bf16[D, F]`, and `x * z` for `z(x)`"),
-    ("z = x.reshape(B, 4, 32)", "a dim is split by declaring it as a composite"),
+    ("z = x.reshape(B, 4, 30)", "a dim is split by declaring it as a composite"),
     ("dist.all_reduce(x)", "write `x = AllGather_X(x)` to unshard `B`"),
     ("with mesh:", "remove the line; a program has one mesh"),
     ("with mesh:\n    z = relu(x)", "write `z = relu(x)` for lines 7 to 8: a program has one mesh"),

@@ -95,7 +95,7 @@ fn planned_functions_compute_what_models_do() {
         let done = command.output().expect("Python starts");
         let told = String::from_utf8_lossy(&done.stdout);
         assert!(done.status.success(), "{told}{}", String::from_utf8_lossy(&done.stderr));
-        assert!(told.lines().count() >= 2 && told.lines().all(|line| line.ends_with(": equal")), "{told}");
+        assert!(told.lines().count() >= 1 && told.lines().all(|line| line.ends_with(": equal")), "{told}");
     }
 }
 

@@ -342,10 +342,10 @@ fn rivals(claims: &mut Claims) {
     let exact = plan(name, Exact);
     claims.is("67.1 MB", exact.whole("A"));
     claims.is("33.6 MB", exact.whole("A") / 2.0);
-    // In addition to the result: the shard, the shard over Y, and three messages of the same size.
+    // In addition to the result: the shard, and at most 3.5 shards of messages in flight.
     let peak = exact.plan.totals().peak().0 as f64;
-    claims.is("75.5 MB", peak);
-    assert_eq!(peak, exact.whole("A") / 2.0 + 5.0 * exact.local("A"));
+    claims.is("71.3 MB", peak);
+    assert_eq!(peak, exact.whole("A") / 2.0 + 4.5 * exact.local("A"));
 }
 
 fn models(claims: &mut Claims) {

@@ -5,6 +5,7 @@ mod common;
 
 mod corpus;
 mod corpus_table;
+mod expectations;
 mod figures;
 mod floor;
 mod fused;

@@ -277,6 +277,11 @@ impl<'a, 'b> Collective<'a, 'b> {
 
     fn scatter(&self) -> Option<Answer> {
         let call = self.call;
+        // Brackets of the result say where the sum goes.
+        if call.has_layout && is_loose(self.operand?) {
+            let answer = self.whole(self.operand?.to_owned()).or(COLLECTIVES);
+            return Some(answer.noted(", and the compiler inserts the ReduceScatter"));
+        }
         let operand = self.operand?.replace(" @ ", " *_LOCAL ").replace(" * ", " *_LOCAL ");
         let over = self.run(|name| Some(call.known.open(name)?.1));
         let place = call.keyword(&["scatter_dimension", "scatter_dim"]).unwrap_or("0");

@@ -108,11 +108,7 @@ const ADVICE: [(&[&str], &str); 16] = [
          `return c .* rsqrt(mean_D(c ** 2) + 1e-6) .* g` and `}`",
     ),
     (&["leakyrelu"], "define it: `def leaky_relu(x) {`, `return max(x, 0.01 * x)` and `}`"),
-    (
-        &["concatenate", "concat", "cat", "hstack", "vstack"],
-        "arrays are joined by `concat_{S,R->T}(a, b)`, with the joined dims, and `T` declared with their length, as \
-         `dims {T: S+R}`",
-    ),
+    (&["hstack", "vstack"], JOINED),
     (&["stack"], "arrays are stacked by `stack_K(a, b)`, with a declared dim for `K` that counts the arrays"),
     (
         &["split", "chunk", "dynamicslice", "slice", "sliceindim", "narrow"],
@@ -156,6 +152,10 @@ const ADVICE: [(&[&str], &str); 16] = [
     (&["triu"], "a mask is made of comparisons: `where(iota_I <= iota_J, A, 0)`"),
 ];
 
+/// Help for arrays that are joined.
+const JOINED: &str = "arrays are joined by `concat_{S,R->T}(a, b)`, with the joined dims, and `T` declared with their length, as \
+                      `dims {T: S+R}`";
+
 /// Help for the lookup of rows.
 const LOOKUP: &str = "rows are looked up by `take_V(E, ids)`, with the dim of the rows for `V`";
 
@@ -176,6 +176,19 @@ pub(super) fn answer(call: &Call<'_>) -> Option<Answer> {
     if let Some((_, words)) = ADVICE.iter().find(|(names, _)| names.contains(&plain) || names.contains(&base.as_str()))
     {
         return Some(Answer::words(*words));
+    }
+    if let (Some((_, dim)), "onehot") = (call.name.rsplit_once('_'), base.as_str()) {
+        return Some(
+            Answer::call(format!("onehot_{dim}({})", first?)).or_call(format!("bf16(onehot_{dim}({}))", first?)),
+        );
+    }
+    if let (Some((_, dim)), "norm") = (call.name.rsplit_once('_'), base.as_str()) {
+        return Some(Answer::call(format!("sqrt(sum_{dim}({} ** 2))", operand(first?))));
+    }
+    if let (Some((_, dim)), "roll") = (call.name.rsplit_once('_'), base.as_str()) {
+        let count = arrays.get(1).copied().unwrap_or("1");
+        let answer = Answer::call(format!("shift_{dim}({}, {count})", first?));
+        return Some(answer.noted(", which fills with zeros instead of the other end"));
     }
     if let Some(answer) = declared(call) {
         return Some(answer);
@@ -215,10 +228,8 @@ pub(super) fn answer(call: &Call<'_>) -> Option<Answer> {
             let sizes = arrays.get(1..).unwrap_or_default();
             match call.dims().filter(|dims| dims.len() > 1) {
                 Some(dims) if sizes.len() < 2 => merged(call, &dims, first?).or(words),
-                _ => Answer::words(
-                    "a dim is split by declaring it as a composite, `dims {H: 8, K: 16, D = H*K}`, and listing its parts: \
-                     `C[B, H, K]_? = A`",
-                ),
+                Some(dims) => split(call, &dims, sizes),
+                None => Answer::words(SPLIT),
             }
         }
         "astype" | "to" | "type" => match arrays.get(1).and_then(|text| dtype_of(text)) {
@@ -256,12 +267,31 @@ pub(super) fn answer(call: &Call<'_>) -> Option<Answer> {
         "flip" | "rev" | "reverse" if is_elsewhere => along(call, "reverse", 1)?,
         "argmax" | "argmin" | "cumsum" => along(call, plain, 1)?,
         "onehot" => {
-            let classes = arrays.get(1).and_then(|size| call.known.dim_of(size));
+            let named = arrays.get(1).copied().filter(|dim| call.known.sizes().iter().any(|(name, _)| name == dim));
+            let classes = named.or_else(|| arrays.get(1).and_then(|size| call.known.dim_of(size)));
             let dim = classes.unwrap_or("D");
             Answer::call(format!("bf16(onehot_{dim}({}))", first?))
                 .noted(format!(", where `{dim}` is the new dim"))
                 .or("a one-hot array is `bf16(onehot_V(ids))`, with the new dim for `V`")
         }
+        "clip" | "clamp" => {
+            let bound = |place: usize, names: &[&str]| call.keyword(names).or_else(|| arrays.get(place).copied());
+            let (least, most) = (bound(1, &["min", "a_min"]), bound(2, &["max", "a_max"]));
+            match (least, most) {
+                (Some(least), Some(most)) => Answer::call(format!("min(max({}, {least}), {most})", first?)),
+                (Some(least), None) => Answer::call(format!("max({}, {least})", first?)),
+                (None, Some(most)) => Answer::call(format!("min({}, {most})", first?)),
+                (None, None) => return None,
+            }
+        }
+        "concatenate" | "concat" | "cat" => joined(call).or(JOINED),
+        "dynamicupdateslice" | "dynamicupdateindexindim" | "indexcopy" => Answer::words(
+            "arrays are not changed in place: `where(iota_T == pos, new, cache)` replaces the element at `pos` along `T`",
+        ),
+        "rope" | "rotaryembedding" | "applyrotaryposemb" | "applyrotaryemb" => Answer::words(
+            "rotary embeddings are products with `sin` and `cos`: split the dim into `R: 2` and its half, and write \
+             `slice` and `concat` or a `def rope(x[B, S, N, R, H]) {`; the cookbook has it",
+        ),
         "linear" | "dense" => linear(call),
         "unsqueeze" | "expanddims" | "expand" | "expandas" | "broadcastto" => {
             Answer::call(first?).noted(": broadcasting aligns dims by name")
@@ -298,6 +328,7 @@ pub(super) fn answer(call: &Call<'_>) -> Option<Answer> {
         .titled(format!("unsupported transformation `{}`", call.dotted()))
         .labelled("programs have no derivatives"),
         "print" | "display" | "output" => shown(call)?,
+        "stopgradient" if !is_elsewhere => Answer::call(first?).noted(": programs have no derivatives"),
         same if is_elsewhere && IDENTITIES.contains(&same) => {
             Answer::call(first?).noted(format!(": programs have no `{}`", call.name))
         }
@@ -470,6 +501,9 @@ fn positions(call: &Call<'_>) -> Option<Answer> {
         Some(size) if is_name(size) => Some(size),
         Some(_) | None => None,
     };
+    let is_declared = dim.is_some_and(|dim| call.known.sizes().iter().any(|(name, _)| *name == dim));
+    let own = dim.filter(|_| is_declared).map(|dim| format!("positions along `{dim}` are `iota_{dim}`"));
+    let words = own.unwrap_or_else(|| words.to_owned());
     Some(match dim {
         Some(dim) => {
             let start = Answer::call(format!("iota_{dim}"));
@@ -511,6 +545,42 @@ fn rearranged(call: &Call<'_>) -> Option<Answer> {
     Some(answer.or(words).labelled(label))
 }
 
+/// Help for a dim that is split.
+const SPLIT: &str = "a dim is split by declaring it as a composite, `dims {H: 8, K: 16, D = H*K}`, and listing its parts: \
+                     `C[B, H, K]_? = A`";
+
+/// `x.reshape(B, 16, 64)`: the dim that is split becomes a composite.
+fn split(call: &Call<'_>, dims: &[String], sizes: &[&str]) -> Answer {
+    let known = call.known;
+    let sizes_of = known.sizes();
+    let size = |dim: &str| sizes_of.iter().find(|(name, _)| *name == dim)?.1.parse::<u64>().ok();
+    let number = |text: &str| text.parse().ok().or_else(|| size(text));
+    let is_kept = |dim: &str, text: &str| dim == text || number(text).is_some_and(|number| Some(number) == size(dim));
+    let before = dims.iter().zip(sizes).take_while(|(dim, text)| is_kept(dim, text)).count();
+    let (ends, last) = (dims[before..].iter().rev(), sizes[before..].iter().rev());
+    let behind = ends.zip(last).take_while(|(dim, text)| is_kept(dim, text)).count();
+    let [dim] = &dims[before..dims.len().max(before + behind) - behind] else { return Answer::words(SPLIT) };
+    let parts = &sizes[before..sizes.len().max(before + behind) - behind];
+    let product = parts.iter().try_fold(1u64, |product, part| product.checked_mul(number(part)?));
+    if parts.len() < 2 || size(dim).is_none() || product != size(dim) {
+        return Answer::words(SPLIT);
+    }
+    let taken = known.sizes();
+    let mut free =
+        ["H", "K", "M", "N", "P", "Q"].into_iter().filter(|name| !taken.iter().any(|(other, _)| other == name));
+    let named: Vec<String> =
+        parts.iter().map(|part| if is_integer(part) { free.next().unwrap_or("H") } else { part }.to_owned()).collect();
+    let new =
+        named.iter().zip(parts).filter(|(name, part)| name != part).map(|(name, part)| format!("{name}: {part}, "));
+    let result = [&dims[..before], &named, &dims[before + 1..]].concat().join(", ");
+    let (new, composite) = (new.collect::<String>(), named.join("*"));
+    let (target, array) = (call.target(), call.arrays().first().copied().unwrap_or("A"));
+    Answer::words(format!(
+        "split `{dim}` by name: in `dims`, write `{new}{dim} = {composite}` in place of the size of `{dim}`, and here \
+         `{target}[{result}]_? = {array}`"
+    ))
+}
+
 /// `x.reshape(B * D)`: a composite dim.
 fn merged(call: &Call<'_>, dims: &[String], array: &str) -> Answer {
     let taken = call.known.sizes();
@@ -520,6 +590,28 @@ fn merged(call: &Call<'_>, dims: &[String], array: &str) -> Answer {
     Answer::line(format!("{declared}\n{line}")).said(format!("`{declared}` and `{line}`: merged dims are declared"))
 }
 
+/// `torch.cat([a, b], dim=1)`: the joined dim needs a name.
+fn joined(call: &Call<'_>) -> Answer {
+    let list = call.positional.first().copied().filter(|list| list.starts_with(['[', '('])).unwrap_or_default();
+    let arrays = if list.is_empty() { Vec::new() } else { pieces(&list[1..list.len() - 1]) };
+    let [first, second] = arrays.as_slice() else { return Answer::default() };
+    let place = call.keyword(&["axis", "dim"]).or_else(|| call.positional.get(1).copied()).unwrap_or("0");
+    let dim = |array: &str| {
+        let dims = call.known.dims(array)?;
+        let place = place.parse::<isize>().ok()?;
+        let place = if place < 0 { place.checked_add_unsigned(dims.len())? } else { place };
+        dims.get(usize::try_from(place).ok()?).cloned()
+    };
+    let (Some(one), Some(other)) = (dim(first), dim(second)) else { return Answer::default() };
+    let taken = call.known.sizes();
+    let free = ["T", "N", "M", "K"].into_iter().find(|name| !taken.iter().any(|(known, _)| known == name));
+    let name = free.unwrap_or("T2");
+    let declared = format!("dims {{{name}: {one}+{other}}}");
+    let from = if one == other { one } else { format!("{one},{other}") };
+    let line = format!("{} = concat_{{{from}->{name}}}({first}, {second})", call.target());
+    Answer::line(format!("{declared}\n{line}")).said(format!("`{declared}` and `{line}`: the joined dim needs a name"))
+}
+
 /// `jnp.sum(x, axis=1)`.
 fn reduced(call: &Call<'_>, plain: &str) -> Option<Answer> {
     let name = if plain == "logsoftmax" { "log_softmax" } else { plain };
@@ -527,7 +619,11 @@ fn reduced(call: &Call<'_>, plain: &str) -> Option<Answer> {
     let first = *arrays.first()?;
     let words = format!("dims have names: `{name}_J(A)`");
     let place = call.keyword(&["axis", "dim"]).or_else(|| arrays.get(1).copied());
+    let keeps = call.keyword(&["keepdims", "keepdim"]).is_some_and(|keeps| keeps == "True");
     Some(match (call.counted(place), call.dims()) {
+        (Some(dim), _) if keeps => Answer::call(format!("{name}_{dim}({first})"))
+            .noted(": dims are aligned by name, so `keepdims` is not needed")
+            .or(words),
         (Some(dim), _) => Answer::call(format!("{name}_{dim}({first})")).or(words),
         (None, Some(dims)) if place.is_none() && plain != "softmax" && plain != "logsoftmax" => {
             let run = if let [only] = dims.as_slice() { only.clone() } else { format!("{{{}}}", dims.join(",")) };

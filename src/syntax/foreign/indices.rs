@@ -60,7 +60,9 @@ pub(super) fn by_update(text: &str, known: Known<'_>) -> Option<Foreign> {
         "add" if is_name(index) => {
             Some(format!("{target}[{}]_? = {name} + {dtype}(onehot_{rows}({index})) * {value}", dims.join(", ")))
         }
-        "set" if is_integer(index) => Some(format!("{target} = where(iota_{rows} == {index}, {value}, {name})")),
+        "set" if is_integer(index) || is_name(index) => {
+            Some(format!("{target} = where(iota_{rows} == {index}, {value}, {name})"))
+        }
         _ => None,
     });
     let words = match operation {
@@ -94,6 +96,10 @@ fn picked(name: &str, dims: &[String], items: &[&str]) -> Option<(String, Vec<St
         let dim = dims.get(place)?;
         if item.parse::<u64>().is_ok() {
             call = format!("take_{dim}({call}, {item})");
+            continue;
+        }
+        if let Some(back) = item.strip_prefix('-').filter(|back| back.parse::<u64>().is_ok()) {
+            call = format!("take_{dim}({call}, {dim}-{back})");
             continue;
         }
         let (start, end) = item.split_once(':')?;
