@@ -5,6 +5,7 @@ use crate::collective::Collective;
 use crate::function::Function;
 use crate::layout::{Dims, Layout};
 use crate::mesh::Mesh;
+use crate::program::Definition;
 use itertools::Itertools;
 use std::fmt;
 
@@ -26,6 +27,25 @@ impl Plan {
         let step = self.step(id);
         let program = &self.program;
         format!("{}{}", program.label(step.value), step.layout.brackets(&program.mesh, &program.dims))
+    }
+
+    /// An operand of a step: its array as in [`Plan::array_label`], by its new name if it was renamed on the way.
+    pub fn operand_label(&self, id: StepId, place: usize) -> String {
+        let operand = self.operands(id)[place];
+        let (step, program) = (self.step(operand), &self.program);
+        let named = program.value(self.step(id).value).definition.operands().get(place).copied();
+        let renamed = named.filter(|named| {
+            let value = program.value(*named);
+            let is_of_step = matches!(&value.definition, Definition::Rename { operand } if *operand == step.value);
+            is_of_step && value.name.is_some() && value.dims.len() == step.layout.dims.len()
+        });
+        match renamed {
+            Some(named) => {
+                let layout = program.layout(named, step.layout.sharding.clone());
+                format!("{}{}", program.label(named), layout.brackets(&program.mesh, &program.dims))
+            }
+            None => self.array_label(operand),
+        }
     }
 
     /// The operation of a step as in tables: `AllGather_X`, `product`, `sum_{I,J}`, `relu`.

@@ -76,6 +76,8 @@ pub(super) struct Checker {
     pub(super) method: Option<Method>,
     /// The result name of the current statement.
     pub(super) target: Option<String>,
+    /// The value of the current statement.
+    pub(super) assigned: Option<Span>,
     /// Words of statements that failed to parse.
     pub(super) lost: BTreeSet<String>,
     /// Whether the mesh sizes are as written, without an error.
@@ -133,6 +135,7 @@ impl Checker {
             reported_axes: BTreeSet::new(),
             method: None,
             target: None,
+            assigned: None,
             lost: ast.lost.clone(),
             sound,
             parts_lost,

@@ -203,9 +203,10 @@ impl Checker {
             (_, name, declaration) => {
                 let help = declaration.as_ref().map(|declaration| format!("or declare it: `{declaration}`"));
                 // `W = bf16[D, F]`
-                let bare = array.name.is_none() && array.dtype.is_some();
-                let help = help
-                    .or_else(|| bare.then(|| format!("to declare an input, write `:` for `=`: `A: {dtype}{shown}`")));
+                let bare = self.assigned == Some(array.span) && array.name.is_none() && array.dtype.is_some();
+                let target = self.target.as_deref().unwrap_or("A");
+                let offer = bare.then(|| format!("to declare an input, write `{target}: {dtype}{shown}`"));
+                let help = help.or(offer);
                 let array = name.unwrap_or(shown);
                 self.diagnostics.push(&CheckError::ImplicitInput { array, dtype, at, help });
             }

@@ -209,25 +209,55 @@ impl Program {
     }
 
     /// The name of a value in messages and tables: as [`Program::name`], but an operation on values without names is called
-    /// by the line of its statement, `line 12`.
+    /// by the line of its statement, `line 12`, and by its function if the statement has several, `line 12 (exp)`.
     pub fn label(&self, id: ValueId) -> String {
+        if self.has_label(id) {
+            return self.name(id);
+        }
         let value = self.value(id);
-        let is_named = |id: &ValueId| self.value(*id).name.is_some();
         match &value.definition {
             Definition::Move { operand, .. }
             | Definition::Collective { operand, .. }
-            | Definition::Rename { operand }
-                if value.name.is_none() =>
-            {
-                self.label(*operand)
-            }
-            definition
-                if value.name.is_some() || !definition.is_input() && definition.operands().iter().all(is_named) =>
-            {
-                self.name(id)
-            }
-            _ => format!("line {}", self.lines.line(value.call.unwrap_or(value.span).start)),
+            | Definition::Rename { operand } => return self.label(*operand),
+            _ => {}
         }
+        let line = self.lines.line(value.call.unwrap_or(value.span).start);
+        // The values of a statement follow each other.
+        let is_alike = |other: &&Value| other.call.unwrap_or(other.span) == value.call.unwrap_or(value.span);
+        let numbered = |other: usize| ValueId(u32::try_from(other).expect("values are numbered in 32 bits"));
+        let is_other = |other: usize| {
+            let moves = matches!(
+                &self.values[other].definition,
+                Definition::Move { .. } | Definition::Collective { .. } | Definition::Rename { .. }
+            );
+            !moves && !self.has_label(numbered(other))
+        };
+        let (before, behind) = (&self.values[..id.index()], &self.values[id.index() + 1..]);
+        let first = id.index() - before.iter().rev().take_while(is_alike).count();
+        let last = id.index() + behind.iter().take_while(is_alike).count();
+        let word = match &value.definition {
+            Definition::Map { function, .. } => function.word().to_string(),
+            Definition::Product { .. } => "product".to_owned(),
+            Definition::Reduce { operator, .. } => operator.to_string(),
+            Definition::Kernel { kernel, .. } => kernel.name.clone(),
+            _ => String::new(),
+        };
+        if word.is_empty() || (first..=last).filter(|other| is_other(*other)).count() < 2 {
+            return format!("line {line}");
+        }
+        format!("line {line} ({word})")
+    }
+
+    /// Whether a value has a name, or one by the names of its operands.
+    fn has_label(&self, id: ValueId) -> bool {
+        let value = self.value(id);
+        let is_named = |id: &ValueId| self.value(*id).name.is_some();
+        let moves = matches!(
+            &value.definition,
+            Definition::Move { .. } | Definition::Collective { .. } | Definition::Rename { .. }
+        );
+        let is_of_names = || !moves && !value.definition.is_input() && value.definition.operands().iter().all(is_named);
+        value.name.is_some() || is_of_names()
     }
 
     /// The einsum of a product or an elementwise function, by the dims of operands and result.

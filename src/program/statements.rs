@@ -35,6 +35,7 @@ impl Checker {
                 let assigned = method.and_then(|method| {
                     self.method = method;
                     self.target = target.name.as_ref().map(|name| name.node.clone());
+                    self.assigned = Some(value.span);
                     let before = self.values.len();
                     self.assign(target, value, statement.span)?;
                     by.iter().try_for_each(|pin| self.pin(pin, before..self.values.len()))

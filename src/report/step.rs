@@ -85,8 +85,8 @@ impl Step {
         let (op, axes, dim) = operation(plan, id);
         let operands: Vec<String> = plan.operands(id).into_iter().map(|operand| plan.array(operand)).collect();
         let (result, how) = (plan.array(id), plan.how(id).to_owned());
-        let (name, labels) =
-            (plan.op_label(id), plan.operands(id).into_iter().map(|operand| plan.array_label(operand)));
+        let name = plan.op_label(id);
+        let labels = (0..plan.operands(id).len()).map(|place| plan.operand_label(id, place));
         let sign = if matches!(step.op, StepOp::Product { .. }) { " * " } else { ", " };
         let is_before = |first| plan.ids().filter(|id| plan.is_done(*id)).take_while(|id| *id != first).count();
         Step {

@@ -1,10 +1,12 @@
 //! The alternatives of a product, ranked by cost, and why each was not chosen.
 
 use super::seconds::Seconds;
-use crate::plan::{Alternative, Choice, Limit, Plan, Totals};
+use crate::collective::{Collective, CollectiveKind};
+use crate::plan::{Alternative, Choice, Limit, Plan, StepId, StepOp, Totals};
 use crate::program::ValueId;
 use crate::topology::Topology;
 use crate::units::{Bytes, Time};
+use itertools::Itertools;
 use serde::Serialize;
 use std::fmt::Write as _;
 
@@ -27,6 +29,9 @@ pub struct Product {
     /// The pin of its statement.
     #[serde(skip)]
     pub pin: Option<Pin>,
+    /// The chains of its moves that the plan replaces by routed moves, as text.
+    #[serde(skip)]
+    routed: Vec<String>,
 }
 
 /// An alternative for a product.
@@ -91,7 +96,18 @@ impl Product {
             lost: chosen.filter(|_| place > 0).map(|chosen| lost(chosen, way, topology)),
         };
         let result = plan.program.name(choice.value);
+        let routed = |id: &StepId| {
+            let step = plan.step(*id);
+            let StepOp::Collective(Collective::Reshard { by, .. }) = &step.op else { return None };
+            if ![step.value, step.user].contains(&choice.value) {
+                return None;
+            }
+            let chain = by.iter().map(Collective::kind).filter(|kind| kind.sends()).map(CollectiveKind::name);
+            let (name, array, time) = (plan.op_name(*id), plan.operand_label(*id, 0), seconds(step.cost.time));
+            Some(format!("in the plan, {name}({array}) replaces {}: {time}", chain.format(", ")))
+        };
         Product {
+            routed: plan.ids().filter_map(|id| routed(&id)).collect(),
             value: choice.value,
             made: made(plan, choice.value),
             case: choice.case,
@@ -159,6 +175,7 @@ impl Product {
         if self.ways.len() == 1 {
             text.push_str("  no alternatives\n");
         }
+        text.extend(self.routed.iter().map(|routed| format!("  {routed}\n")));
         text
     }
 
@@ -196,6 +213,7 @@ impl Product {
     pub(super) fn alternatives(&self) -> String {
         let mut text = format!("{} is {}\n", self.result, self.case());
         text.extend(self.ways.iter().map(Way::line));
+        text.extend(self.routed.iter().map(|routed| format!("  {routed}\n")));
         self.pin.iter().try_for_each(|pin| writeln!(text, "  {}", pin.words())).expect("a string");
         text
     }

@@ -189,7 +189,7 @@ fn the_command_explains() {
     };
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let all = run(&[]);
-    assert_eq!((all.status.code(), text(&all.stdout).lines().count()), (Some(0), PAGES.len()));
+    assert_eq!((all.status.code(), text(&all.stdout).lines().count()), (Some(0), PAGES.len() + 2));
     let page = run(&["axis-reused"]);
     assert_eq!(text(&page.stdout), explain::page("axis-reused").expect("a page").text);
     for (word, near) in

@@ -171,21 +171,21 @@ pub(super) fn answer(call: &Call<'_>) -> Option<Answer> {
         return Some(Answer::call(format!("{name}({})", arrays.join(", "))));
     }
     // `sort_D(x)`: the dim in the place that it has here.
-    let base = call.name.rsplit_once('_').filter(|(_, dim)| call.known.sizes().iter().any(|(name, _)| name == dim));
-    let base = base.map_or_else(|| plain.to_owned(), |(base, _)| base.replace('_', "").to_lowercase());
+    let behind = call.name.rsplit_once('_').filter(|(_, dim)| call.known.sizes().iter().any(|(name, _)| name == dim));
+    let base = behind.map_or_else(|| plain.to_owned(), |(base, _)| base.replace('_', "").to_lowercase());
     if let Some((_, words)) = ADVICE.iter().find(|(names, _)| names.contains(&plain) || names.contains(&base.as_str()))
     {
         return Some(Answer::words(*words));
     }
-    if let (Some((_, dim)), "onehot") = (call.name.rsplit_once('_'), base.as_str()) {
+    if let (Some((_, dim)), "onehot") = (behind, base.as_str()) {
         return Some(
             Answer::call(format!("onehot_{dim}({})", first?)).or_call(format!("bf16(onehot_{dim}({}))", first?)),
         );
     }
-    if let (Some((_, dim)), "norm") = (call.name.rsplit_once('_'), base.as_str()) {
+    if let (Some((_, dim)), "norm") = (behind, base.as_str()) {
         return Some(Answer::call(format!("sqrt(sum_{dim}({} ** 2))", operand(first?))));
     }
-    if let (Some((_, dim)), "roll") = (call.name.rsplit_once('_'), base.as_str()) {
+    if let (Some((_, dim)), "roll") = (behind, base.as_str()) {
         let count = arrays.get(1).copied().unwrap_or("1");
         let answer = Answer::call(format!("shift_{dim}({}, {count})", first?));
         return Some(answer.noted(", which fills with zeros instead of the other end"));
@@ -576,8 +576,8 @@ fn split(call: &Call<'_>, dims: &[String], sizes: &[&str]) -> Answer {
     let (new, composite) = (new.collect::<String>(), named.join("*"));
     let (target, array) = (call.target(), call.arrays().first().copied().unwrap_or("A"));
     Answer::words(format!(
-        "split `{dim}` by name: in `dims`, write `{new}{dim} = {composite}` in place of the size of `{dim}`, and here \
-         `{target}[{result}]_? = {array}`"
+        "split `{dim}` by name: declare `{new}{dim} = {composite}` in `dims` in place of its size, and the parts in the \
+         result, `{target}[{result}]_? = {array}`"
     ))
 }
 
