@@ -2,6 +2,7 @@
 
 use divan::Bencher;
 use shardc::collective::CollectiveKind;
+use shardc::compiler::{self, Options};
 use shardc::dtype::DType;
 use shardc::export::{msccl, mscclpp, ranks};
 use shardc::mesh::Wiring;
@@ -19,7 +20,13 @@ fn main() {
     divan::main();
 }
 
-const CASES: [&str; 4] = ["AllReduce, ring of 32", "AllReduce, ring of 64", "AllReduce, ring of 128", "AllToAll of 64"];
+const CASES: [&str; 5] = [
+    "AllReduce, ring of 32",
+    "AllReduce, ring of 64",
+    "AllReduce, ring of 128",
+    "AllToAll of 64",
+    "AllReduce, torus of 16 x 16",
+];
 
 fn schedule(case: &str) -> Schedule {
     let ring = |n: u32| {
@@ -37,6 +44,12 @@ fn schedule(case: &str) -> Schedule {
         "AllReduce, ring of 32" => ring(32),
         "AllReduce, ring of 64" => ring(64),
         "AllReduce, ring of 128" => ring(128),
+        "AllReduce, torus of 16 x 16" => {
+            let source = "mesh {X: 16 ring, Y: 16 ring} on tpu_v5e\nA: f32[16384, 8192]{U_XY}\n\
+                          AllReduce_XY(A[16384, 8192]{U_XY}) -> B[16384, 8192]\n";
+            let program = compiler::check(source).0.expect("a right program");
+            compiler::compile(&program, &Options::default()).expect("a plan").schedule
+        }
         _ => {
             let mesh = single::axis(Wiring::Switch, 64);
             single::one_axis(CollectiveKind::AllToAll, Method::OneHop, mesh, [64, 64], DType::F32, 1)

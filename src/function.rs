@@ -493,6 +493,44 @@ impl Function {
     }
 }
 
+impl Function {
+    /// Its word in tables and messages, as in programs: `max` for the larger one, `and` for the smaller of two `bool`s. A
+    /// number is added by `add`, as `shift` is a move along a dim.
+    pub fn shown_word(&self, result: DType) -> &str {
+        match self {
+            Function::ByNumber(ByNumber::Shift, _) => "add",
+            Function::ByNumber(ByNumber::AtLeast, _) => "max",
+            Function::ByNumber(ByNumber::AtMost, _) => "min",
+            Function::Binary(Binary::Larger) if result == DType::Bool => "or",
+            Function::Binary(Binary::Smaller) if result == DType::Bool => "and",
+            Function::Binary(Binary::Larger) => "max",
+            Function::Binary(Binary::Smaller) => "min",
+            _ => self.word(),
+        }
+    }
+
+    /// As in tables, with short numbers: `scale(0.0884)`, `add(1e-12)`.
+    pub fn shown(&self, result: DType) -> String {
+        match self {
+            Function::ByNumber(_, Scalar(c)) => format!("{}({})", self.shown_word(result), short(*c)),
+            Function::Binary(_) => self.shown_word(result).to_owned(),
+            _ => self.to_string(),
+        }
+    }
+}
+
+/// A number with at most four significant digits, unless it is short.
+fn short(number: f64) -> String {
+    let exact = number.to_string();
+    if exact.len() <= 8 {
+        return exact;
+    }
+    let text = format!("{number:.3e}");
+    let rounded: f64 = text.parse().unwrap_or(number);
+    let plain = rounded.to_string();
+    if plain.len() <= 8 { plain } else { format!("{rounded:e}") }
+}
+
 impl fmt::Display for Function {
     /// One word, with its number or dim: `relu`, `scale(0.5)`, `softmax(1)`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -59,7 +59,7 @@ impl Plan {
             }
             // Its number may be the lowest of a dtype.
             StepOp::Map { function: Function::Masked(_), .. } => "where".to_owned(),
-            StepOp::Map { function, .. } => function.to_string(),
+            StepOp::Map { function, .. } => function.shown(self.step(id).layout.dtype),
             StepOp::Reduce { operator, .. } => {
                 let kept = &self.step(id).layout.dims;
                 let summed = self.step(self.operands(id)[0]).layout.dims.iter().filter(|dim| !kept.contains(dim));

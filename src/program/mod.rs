@@ -193,7 +193,11 @@ impl Program {
         match (&value.name, &value.definition) {
             (Some(name), _) => name.clone(),
             (None, Definition::Map { function, operands }) => {
-                format!("{}({})", function.word(), operands.iter().map(named).collect::<Vec<_>>().join(", "))
+                format!(
+                    "{}({})",
+                    function.shown_word(value.dtype),
+                    operands.iter().map(named).collect::<Vec<_>>().join(", ")
+                )
             }
             (None, Definition::Product { operands: [left, right], .. }) => {
                 format!("({}*{})", named(left), named(right))
@@ -236,7 +240,7 @@ impl Program {
         let first = id.index() - before.iter().rev().take_while(is_alike).count();
         let last = id.index() + behind.iter().take_while(is_alike).count();
         let word = match &value.definition {
-            Definition::Map { function, .. } => function.word().to_string(),
+            Definition::Map { function, .. } => function.shown_word(value.dtype).to_owned(),
             Definition::Product { .. } => "product".to_owned(),
             Definition::Reduce { operator, .. } => operator.to_string(),
             Definition::Kernel { kernel, .. } => kernel.name.clone(),

@@ -92,7 +92,7 @@ impl Findings<'_> {
         }
         if plan.stop == Stop::Reshards {
             let layouts = "not proven optimal: layouts are those of the best plan with chains of collectives";
-            return format!("{layouts}; each `Reshard` replaces one such chain, as it is faster");
+            return format!("{layouts}; each `Reshard` replaces one chain");
         }
         let why = match plan.stop {
             Stop::Pins => "products are pinned",

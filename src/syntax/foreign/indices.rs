@@ -60,7 +60,7 @@ pub(super) fn by_update(text: &str, known: Known<'_>) -> Option<Foreign> {
         "add" if is_name(index) => {
             Some(format!("{target}[{}]_? = {name} + {dtype}(onehot_{rows}({index})) * {value}", dims.join(", ")))
         }
-        "set" if is_integer(index) || is_name(index) => {
+        "set" if is_integer(index) || known.dims(index).is_some_and(|dims| dims.is_empty()) => {
             Some(format!("{target} = where(iota_{rows} == {index}, {value}, {name})"))
         }
         _ => None,
