@@ -4,7 +4,7 @@ use super::{Failure, files, input};
 use crate::arrays::{self, ArrayError, Wanted};
 use crate::mesh::DeviceId;
 use crate::schedule::{Array, ArrayId, Schedule};
-use crate::sim::values::{Inputs, Run, Tensor};
+use crate::sim::values::{self, Inputs, Run, Tensor};
 use clap::Args;
 use std::collections::BTreeMap;
 use std::io::Seek;
@@ -131,6 +131,17 @@ impl Arrays {
             let others: Vec<ArrayId> =
                 iterations(schedule, &stored.name).filter(|(_, array)| !own(&array.name)).map(|(id, _)| id).collect();
             let whole = read(&array.valid);
+            // One part of an open sum for each device.
+            if let (Some(count), true) = (values::parts_of_input(schedule, id), others.is_empty())
+                && matches!(whole, Err(ArrayError::Extents { .. }))
+            {
+                let parts = read(&[&[count], &array.valid[..]].concat()).map_err(|error| {
+                    let sum = array.valid.as_slice();
+                    stored.failed(path, &error, &format!(" (or {sum:?}, for the sum of all parts)"))
+                })?;
+                inputs.insert(id, parts);
+                continue;
+            }
             if others.is_empty() || !matches!(whole, Err(ArrayError::Extents { .. })) {
                 let whole = whole.map_err(|error| stored.failed(path, &error, ""))?;
                 inputs.extend(others.into_iter().chain([id]).map(|id| (id, whole.clone())));

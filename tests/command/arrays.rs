@@ -124,6 +124,59 @@ fn the_sum_of_an_open_input_is_the_given_array() {
     }
 }
 
+/// The parts of an open input are given, one for each device along its axes; every operator combines them.
+#[test]
+fn the_parts_of_an_open_input_are_given() {
+    let folder = folder("parts");
+    let parts: [[i64; 3]; 6] = [[1, 2, 3], [2, 1, 0], [3, 3, 1], [1, 5, 2], [2, 2, 2], [4, 1, 7]];
+    let numbers: Vec<i64> = parts.concat();
+    for dtype in [DType::I32, DType::U32, DType::U64, DType::F32, DType::Bf16] {
+        let given = Tensor::from_integers(dtype, &[6, 3], &numbers).expect("as many");
+        std::fs::write(folder.join("a.npy"), write_npy(&given)).expect("a file");
+        for (word, expected) in [
+            ("U", [13, 14, 15]),
+            ("MAX", [4, 5, 7]),
+            ("MIN", [1, 1, 0]),
+            ("MUL", [48, 60, 0]),
+            ("SQUARE_ADD", [35, 44, 67]),
+            ("ROOT", [1, 2, 3]),
+        ] {
+            let kind = if word == "ROOT" { "Broadcast" } else { "AllReduce" };
+            let text = format!(
+                "mesh {{X: 3, Y: 2}} on tpu_v5e\nA: {dtype}[3]{{{word}_XY}}\n{kind}_XY(A[3]{{{word}_XY}}) -> B[3]\noutput B\n"
+            );
+            std::fs::write(folder.join("p.shard"), text).expect("a file");
+            let output = shardc(&folder, &["run", "p.shard", "--input", "A=a.npy", "--save", "B=out.npy"]);
+            assert!(output.status.success(), "{dtype} {word}: {}", err(&output));
+            let wanted = Wanted { dtype, extents: &[3] };
+            let saved = read_npy(&mut File::open(folder.join("out.npy")).expect("saved"), wanted).expect("an array");
+            assert_eq!(saved.to_i64s(), expected, "{dtype} {word}");
+        }
+    }
+    // A part is that of one device: without closing, shards have what is given.
+    let text =
+        "mesh {X: 3, Y: 2} on tpu_v5e\nA: i32[3]{U_XY}\nReduceScatter_{X,3}(A[3]{U_XY}) -> B[3_X]{U_Y}\noutput B\n";
+    std::fs::write(folder.join("p.shard"), text).expect("a file");
+    let given = Tensor::from_integers(DType::I32, &[6, 3], &numbers).expect("as many");
+    std::fs::write(folder.join("a.npy"), write_npy(&given)).expect("a file");
+    let output = shardc(&folder, &["run", "p.shard", "--input", "A=a.npy", "--save-shards", "B=shards"]);
+    assert!(output.status.success(), "{}", err(&output));
+    for (device, expected) in [6, 7, 7, 7, 6, 9].into_iter().enumerate() {
+        let own = Wanted { dtype: DType::I32, extents: &[1] };
+        let path = folder.join(format!("shards/d{device}.npy"));
+        let shard = read_npy(&mut File::open(path).expect("a shard"), own).expect("an array");
+        assert_eq!(shard.to_i64s(), [expected], "d{device}");
+    }
+    std::fs::write(
+        folder.join("a.npy"),
+        write_npy(&Tensor::from_integers(DType::I32, &[5, 3], &numbers[3..]).expect("15")),
+    )
+    .expect("a file");
+    let output = shardc(&folder, &["run", "p.shard", "--input", "A=a.npy"]);
+    let refused = "expected shape [6, 3], found [5, 3] (or [3], for the sum of all parts)";
+    assert!(output.status.code() == Some(2) && err(&output).contains(refused), "{}", err(&output));
+}
+
 /// An input of a loop is the same in all iterations, stacked, or given for one.
 #[test]
 fn inputs_of_a_loop_are_stacked_or_shared() {

@@ -2,7 +2,7 @@
 
 use super::error::RunError;
 use super::guard;
-use super::input::{Inputs, given};
+use super::input::{Inputs, whole};
 use super::kernel;
 use super::map::map;
 use super::product::product;
@@ -21,7 +21,7 @@ pub fn dense(schedule: &Schedule, inputs: &Inputs) -> Result<Vec<Tensor>, RunErr
     for (id, array) in (0..).map(ArrayId).zip(&schedule.arrays) {
         let operand = |id: &ArrayId| &arrays[id.index()];
         arrays.push(match &array.definition {
-            Dense::Input { .. } => given(&schedule, inputs, id)?.clone(),
+            Dense::Input { .. } => whole(&schedule, inputs, id)?,
             Dense::Product { operands: [a, b], einsum } => product(einsum, operand(a), operand(b), array.dtype),
             Dense::Reduce { operator, operand: of, einsum } => reduce(*operator, einsum, operand(of), array.dtype),
             Dense::Kernel { kernel, operands } => {

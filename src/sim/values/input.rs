@@ -1,7 +1,7 @@
 //! Input arrays: default data, and the shards on the devices.
 
 use super::bound::exact;
-use super::combine::times;
+use super::combine::{close, times};
 use super::element::{Element, with_dtype};
 use super::error::RunError;
 use super::guard;
@@ -18,7 +18,8 @@ use crate::supply::Supply;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// The data of the input arrays.
+/// The data of the input arrays. That of an open sum is the array, or one part for each device along its axes, stacked
+/// along a first dim.
 pub type Inputs = BTreeMap<ArrayId, Tensor>;
 
 /// Default data: small integers in every dtype, so that products and sums stay exact as long as possible.
@@ -116,7 +117,13 @@ pub(super) fn given<'a>(schedule: &Schedule, inputs: &'a Inputs, id: ArrayId) ->
     let array = schedule.array(id);
     let tensor = inputs.get(&id).ok_or_else(|| RunError::MissingInput { array: array.name.clone() })?;
     let describe = |dtype: DType, extents: &[u64]| format!("{dtype}{extents:?}");
-    if tensor.dtype() == array.dtype && tensor.extents() == array.valid {
+    let are_parts = || match (open_sharding(schedule, id), tensor.extents().split_first()) {
+        (Some(sharding), Some((count, extents))) => {
+            *count == sharding.open.group_size(&schedule.mesh) && extents == array.valid
+        }
+        _ => false,
+    };
+    if tensor.dtype() == array.dtype && (tensor.extents() == array.valid || are_parts()) {
         return Ok(tensor);
     }
     Err(RunError::WrongInput {
@@ -124,6 +131,36 @@ pub(super) fn given<'a>(schedule: &Schedule, inputs: &'a Inputs, id: ArrayId) ->
         found: describe(tensor.dtype(), &tensor.extents()),
         wanted: describe(array.dtype, &array.valid),
     })
+}
+
+/// The sharding of an input that is an open sum.
+fn open_sharding(schedule: &Schedule, id: ArrayId) -> Option<&Sharding> {
+    schedule.operations.node_weights().find_map(|operation| match &operation.kind {
+        OpKind::Input { array, sharding } if *array == id && !sharding.open.is_empty() => Some(sharding),
+        _ => None,
+    })
+}
+
+/// The number of parts for which an input that is an open sum can be given; see [`Inputs`].
+pub fn parts_of_input(schedule: &Schedule, id: ArrayId) -> Option<u64> {
+    open_sharding(schedule, id).map(|sharding| sharding.open.group_size(&schedule.mesh))
+}
+
+/// The parts of an open sum, if they are given.
+fn given_parts(array: &Array, tensor: &Tensor) -> Option<Vec<Tensor>> {
+    let [count, ..] = tensor.extents()[..] else { return None };
+    (tensor.extents().len() > array.valid.len()).then(|| {
+        let rest = || array.valid.iter().map(|extent| 0..*extent);
+        let part = |at| tensor.slice(&std::iter::once(at..at + 1).chain(rest()).collect::<Vec<_>>()).expect("a part");
+        (0..count).map(|at| part(at).reshaped(&sizes(&array.valid))).collect()
+    })
+}
+
+/// The array of an input, which the parts of an open sum combine to.
+pub(super) fn whole(schedule: &Schedule, inputs: &Inputs, id: ArrayId) -> Result<Tensor, RunError> {
+    let tensor = given(schedule, inputs, id)?;
+    let parts = given_parts(schedule.array(id), tensor).zip(open_sharding(schedule, id));
+    Ok(parts.map_or_else(|| tensor.clone(), |(parts, sharding)| close(sharding.operator, parts)))
 }
 
 /// The box of an array that one device holds.
@@ -134,13 +171,16 @@ pub(super) fn shard_box(array: &Array, sharding: &Sharding, mesh: &Mesh, device:
 
 /// The shard of each device, sharing the buffer of the array.
 ///
-/// For an open sum, every device holds a part; the parts combine to the array.
-pub(super) fn shards(array: &Array, whole: &Tensor, sharding: &Sharding, mesh: &Mesh) -> Result<Vec<Tensor>, RunError> {
+/// For an open sum, every device holds a part, a given one or one that is made; the parts combine to the array.
+pub(super) fn shards(array: &Array, given: &Tensor, sharding: &Sharding, mesh: &Mesh) -> Result<Vec<Tensor>, RunError> {
     let count = usize::try_from(sharding.open.group_size(mesh)).unwrap_or(1);
-    if sharding.operator == Operator::SquareAdd && !are_sums_of_squares(whole, count) {
-        return Err(RunError::NoSquares { array: array.name.clone(), count });
-    }
-    let parts = open_parts(whole, sharding.operator, count);
+    let parts = match given_parts(array, given) {
+        Some(parts) => parts,
+        None if sharding.operator == Operator::SquareAdd && !are_sums_of_squares(given, count) => {
+            return Err(RunError::NoSquares { array: array.name.clone(), count });
+        }
+        None => open_parts(given, sharding.operator, count),
+    };
     let parts: Vec<Tensor> = parts.iter().map(|part| padded(part, &sizes(&array.extents))).collect();
     let shard = |device: DeviceId| {
         let rank = usize::try_from(mesh.rank(device, sharding.open.iter())).expect("a device");
@@ -152,11 +192,16 @@ pub(super) fn shards(array: &Array, whole: &Tensor, sharding: &Sharding, mesh: &
 /// Bounds the distance of each shard's combined parts from the array: the parts of a sum are rounded, too.
 pub(super) fn shard_bounds(
     array: &Array,
-    whole: &Tensor,
+    given: &Tensor,
     sharding: &Sharding,
     mesh: &Mesh,
 ) -> Result<Vec<Tensor>, RunError> {
-    let shards = shards(array, whole, sharding, mesh)?;
+    let shards = shards(array, given, sharding, mesh)?;
+    // Given parts are exact, but the array is their rounded sum.
+    let (whole, terms) = match given_parts(array, given) {
+        Some(parts) => (close(sharding.operator, parts), sharding.open.group_size(mesh) as f64),
+        None => (given.clone(), 1.0),
+    };
     let rounds = match sharding.operator {
         Operator::Sum | Operator::Mean | Operator::SquareAdd => !sharding.open.is_empty() && array.dtype.is_float(),
         Operator::Max | Operator::Min | Operator::Mul | Operator::And | Operator::Or | Operator::Root => false,
@@ -172,11 +217,11 @@ pub(super) fn shard_bounds(
         let bounds = pairs.map(|(part, element)| {
             let magnitude = part.abs() + element.abs();
             // An infinity or a NaN of the array stands in a part as it is.
-            if element.is_finite() { 4.0 * precision.unit * magnitude + precision.tiny } else { 0.0 }
+            if element.is_finite() { 4.0 * terms * (precision.unit * magnitude + precision.tiny) } else { 0.0 }
         });
         Tensor::owned(&shard.view().extents, bounds.collect())
     };
-    Ok(shards.into_iter().zip(self::shards(array, whole, &closed, mesh)?).map(bound).collect())
+    Ok(shards.into_iter().zip(self::shards(array, &whole, &closed, mesh)?).map(bound).collect())
 }
 
 /// Whether [`open_part`] can write each element as a sum of squares.

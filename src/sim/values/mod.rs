@@ -44,7 +44,7 @@ pub use dense::dense;
 pub use element::Element;
 pub use error::RunError;
 pub use guard::{MOST_BLOCKS, MOST_BYTES, MOST_FLOPS, Need, check as affordable, need};
-pub use input::{Inputs, inputs, inputs_beside};
+pub use input::{Inputs, inputs, inputs_beside, parts_of_input};
 pub use parallel::Here;
 pub use run::{Execution, Gathered, Run, run};
 pub use step::Blocks;
