@@ -4,7 +4,7 @@ use super::input::Source;
 use super::program::Checked;
 use super::{Common, Failure, Format, Pictures, input, terminal};
 use crate::compiler;
-use crate::report::why::Product;
+use crate::report::why::{Product, UNRANKED};
 use crate::report::{Findings, document, text};
 use crate::sim::clock::Order;
 use clap::Args;
@@ -51,7 +51,11 @@ impl Plan {
             Format::Text => {
                 let rows = if self.moves { text::Rows::Moves } else { text::Rows::All };
                 let body = match why.is_empty() {
-                    true if self.alternatives => text::plan_of(&findings, terminal::width(), rows),
+                    true if self.alternatives => {
+                        let is_unranked = plan.instead.is_some() && !findings.products.is_empty();
+                        let note = is_unranked.then(|| format!("\n{UNRANKED}\n")).unwrap_or_default();
+                        text::plan_of(&findings, terminal::width(), rows) + &note
+                    }
                     true => text::brief(&findings, terminal::width(), rows, hint(&findings)),
                     false => why.iter().map(|product| product.why(&findings.totals, findings.topology)).join("\n"),
                 };

@@ -172,8 +172,10 @@ impl Product {
             .expect("a string");
             way.lost.iter().try_for_each(|lost| writeln!(text, "      {lost}")).expect("a string");
         }
-        if self.ways.len() == 1 {
-            text.push_str("  no alternatives\n");
+        match self.ways.len() {
+            0 => writeln!(text, "  {UNRANKED}").expect("a string"),
+            1 => text.push_str("  no alternatives\n"),
+            _ => {}
         }
         text.extend(self.routed.iter().map(|routed| format!("  {routed}\n")));
         text
@@ -218,6 +220,10 @@ impl Product {
         text
     }
 }
+
+/// Why a plan that was chosen for its time with overlap lists no alternatives.
+pub const UNRANKED: &str =
+    "alternatives are ranked by their time in sequence: `--overlap none` lists those of the plan without overlap";
 
 /// The book's cases.
 const CASES: [&str; 4] = [

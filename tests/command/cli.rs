@@ -652,3 +652,15 @@ fn exported_thread_blocks_have_a_limit() {
     let output = exported(48, "AllToAll", "bundled", &["--max-steps", "1"]);
     assert!(output.status.code() == Some(1) && err(&output).contains("limit"), "{}", err(&output));
 }
+
+/// A plan that was chosen for its time with overlap says where its alternatives are.
+#[test]
+fn plans_without_alternatives_say_why() {
+    let file = "examples/models/multi_query_decode.shard";
+    for arguments in [&["plan", file, "--alternatives"][..], &["plan", file, "--why", "scores"]] {
+        let said = out(&shardc(arguments, b""));
+        assert!(said.contains("alternatives are ranked by their time in sequence: `--overlap none`"), "{said}");
+    }
+    let said = out(&shardc(&["plan", file, "--why", "scores", "--overlap", "none"], b""));
+    assert!(said.contains("chosen") && !said.contains("are ranked"), "{said}");
+}
