@@ -53,7 +53,7 @@ impl Plan {
                 let body = match why.is_empty() {
                     true if self.alternatives => {
                         let is_unranked = plan.instead.is_some() && !findings.products.is_empty();
-                        let note = is_unranked.then(|| format!("\n{UNRANKED}\n")).unwrap_or_default();
+                        let note = if is_unranked { format!("\n{UNRANKED}\n") } else { String::new() };
                         text::plan_of(&findings, terminal::width(), rows) + &note
                     }
                     true => text::brief(&findings, terminal::width(), rows, hint(&findings)),
