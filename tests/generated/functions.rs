@@ -1,4 +1,4 @@
-//! Functions: `def`, and their calls.
+//! Functions: `def` and `kernel`, and their calls.
 
 use super::expressions::Expression;
 use super::model::{Range, Type, Value};
@@ -51,7 +51,11 @@ impl Writer<'_> {
         } else if self.inside {
             return None;
         } else if is_any(kind, kind.dims.len()) && self.choices.chance(1, 4) {
-            self.define_for_any(kind.dims.len())
+            if self.choices.chance(1, 2) {
+                self.kernel_for_any(kind.dims.len())
+            } else {
+                self.define_for_any(kind.dims.len())
+            }
         } else {
             self.define(kind)
         };
@@ -183,6 +187,37 @@ impl Writer<'_> {
         self.defs.push(format!("def {name}(x[{dims_text}]) {{"));
         self.defs.extend(body.into_iter().map(|line| format!("    {line}")));
         self.defs.push("}".to_owned());
+        self.functions.push(Function { name, takes: Takes::AnyDims(dims), scaled: false });
+        self.functions.len() - 1
+    }
+}
+
+impl Writer<'_> {
+    /// Declares a kernel for arrays with any dims. It works on the elements of a dim that it shards alone.
+    fn kernel_for_any(&mut self, dims: usize) -> usize {
+        let name = format!("kernel_{}", self.function_name());
+        let names = &["R", "U", "E", "G"][..dims];
+        let last = names[dims - 1];
+        let (reference, mixes) = match self.choices.below(4) {
+            0 => ("relu(x)".to_owned(), false),
+            1 => (format!("softmax_{last}(x)"), true),
+            2 => (format!("x .* rsqrt(mean_{last}(x ** 2) + 1)"), true),
+            _ => ("0.5 * tanh(x) + x / 4".to_owned(), false),
+        };
+        let may_be_sharded = &names[..dims - usize::from(mixes)];
+        let sharded: Vec<&str> = may_be_sharded.iter().copied().filter(|_| self.choices.chance(2, 3)).collect();
+        let mut text = format!("kernel {name}(x[{all}]) -> [{all}]", all = names.join(", "));
+        if !sharded.is_empty() {
+            text += &format!(", shard {}", sharded.join(", "));
+        }
+        let size = names.join("*");
+        text += &match self.choices.below(4) {
+            0 => String::new(),
+            1 => format!(", flops 3*{size}"),
+            2 => format!(", bytes 8*{size}"),
+            _ => format!(", flops 100*{size}, bytes {size} + 8"),
+        };
+        self.defs.push(format!("{text}, reference {reference}"));
         self.functions.push(Function { name, takes: Takes::AnyDims(dims), scaled: false });
         self.functions.len() - 1
     }

@@ -85,7 +85,11 @@ fn checked(stage: &str, case: &Case, source: &str) -> Checked<Program> {
 /// Checks all properties of a legal program.
 pub(crate) fn hold(case: &Case) -> Checked<Outcome> {
     stage("check");
-    let program = checked("check", case, &case.source)?;
+    let program = match checked("check", case, &case.source) {
+        // Whether a dim that a kernel needs whole is padded depends on the layouts of all arrays.
+        Err(Failure { class, .. }) if class == "check: kernel-padded" => return Ok(Outcome::Refused("kernel-padded")),
+        checked => checked?,
+    };
     let options = case.modes.options();
     stage("plan, lower, prove");
     let compiled = match compiler::compile(&program, &options) {
