@@ -7,7 +7,7 @@ use crate::diag::{Diagnostics, did_you_mean, nearest};
 use crate::layout::{Dim, Dims};
 use crate::mesh::Mesh;
 use crate::span::Span;
-use crate::syntax::{Ast, DimDecl, DimSize, Name, PartDecl, SizeExpr, StatementKind};
+use crate::syntax::{Ast, DimDecl, DimSize, Name, PartDecl, SizeExpr, StatementKind, Subscript};
 use std::collections::BTreeMap;
 
 /// The declared mesh and dims.
@@ -39,6 +39,29 @@ fn first_name(statement: &StatementKind) -> String {
         _ => None,
     };
     name.map_or_else(|| "the statement".to_owned(), |name| format!("`{}`", name.node))
+}
+
+/// The axes on which layouts are written, in order: the letters of `XY`, and longer names whole.
+fn axes_of(ast: &Ast) -> Vec<String> {
+    let brackets = ast.statements.iter().filter_map(|statement| match &statement.kind {
+        StatementKind::Input { brackets, .. } => Some(brackets),
+        StatementKind::Assign { target, .. } => target.brackets.as_ref(),
+        _ => None,
+    });
+    let mut axes: Vec<String> = Vec::new();
+    for word in brackets.flat_map(|brackets| &brackets.dims).flat_map(|dim| match &dim.subscript {
+        Some(Subscript::Axes(words)) => words.as_slice(),
+        Some(Subscript::Hole(_)) | None => &[],
+    }) {
+        let letters = word.node.chars().all(|letter| letter.is_ascii_uppercase());
+        let names = if letters { word.node.chars().map(String::from).collect() } else { vec![word.node.clone()] };
+        for name in names {
+            if !axes.contains(&name) {
+                axes.push(name);
+            }
+        }
+    }
+    axes
 }
 
 /// Reads all `mesh` and `dims` statements; `None` without a usable mesh.
@@ -92,7 +115,17 @@ pub(super) fn read(ast: &Ast, diagnostics: &mut Diagnostics) -> Option<Ground> {
     }
     // Any statement that could not be read may have been the mesh.
     if mesh.is_none() && ast.lost.is_empty() {
-        diagnostics.push(&CheckError::NoMesh { at: first_array.map(|(at, _)| at) });
+        let help = match axes_of(ast).as_slice() {
+            [] => "write a line such as `mesh {X: 4, Y: 2} on tpu_v5e` before the arrays".to_owned(),
+            axes => {
+                let axes: Vec<String> = axes.iter().map(|axis| format!("{axis}: 4")).collect();
+                format!(
+                    "write `mesh {{{}}} on tpu_v5e` before the arrays, with your sizes and hardware",
+                    axes.join(", ")
+                )
+            }
+        };
+        diagnostics.push(&CheckError::NoMesh { at: first_array.map(|(at, _)| at), help });
     }
     let (span, grid, hardware) = mesh?;
     let axes = views.iter().map(|(.., span)| *span).fold(span, Ord::max);

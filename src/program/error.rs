@@ -14,10 +14,11 @@ use crate::syntax::SizeFlaw;
 #[derive(Clone, Debug, PartialEq, thiserror::Error, miette::Diagnostic)]
 pub(super) enum CheckError {
     #[error("the program has no mesh")]
-    #[diagnostic(code("no-mesh"), help("write a line such as `mesh {{X: 4, Y: 2}} on tpu_v5e` before the arrays"))]
+    #[diagnostic(code("no-mesh"), help("{help}"))]
     NoMesh {
         #[label("this needs a mesh")]
         at: Option<Span>,
+        help: String,
     },
 
     #[error("the mesh is declared twice")]

@@ -223,7 +223,11 @@ impl Checker {
             None => {
                 let dims = self.named_dims.iter().filter(|(_, dim)| dim.is_some()).map(|(name, _)| format!("`{name}`"));
                 let dims = dims.take(8).collect::<Vec<_>>().join(", ");
-                let known = if dims.is_empty() { String::new() } else { format!("; the dims are {dims}") };
+                let known = if dims.is_empty() {
+                    "; the program has no `dims` yet".to_owned()
+                } else {
+                    format!("; the dims are {dims}")
+                };
                 format!("declare it with its size, as in `dims {{{name}: 1024}}`{known}")
             }
         };

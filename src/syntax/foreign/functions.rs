@@ -105,7 +105,7 @@ const ADVICE: [(&[&str], &str); 16] = [
     (
         &["layernorm"],
         "define it: `def layer_norm(x[B, D], g[D]) {`, `c = x - mean_D(x)`, \
-         `return c .* rsqrt(mean_D(c ** 2) + 1e-6) .* g` and `}`",
+         `return c .* rsqrt(mean_D(c ** 2) + 1e-6) .* g` and `}`, and call it with a weight, `layer_norm(x, g)`",
     ),
     (&["leakyrelu"], "define it: `def leaky_relu(x) {`, `return max(x, 0.01 * x)` and `}`"),
     (&["hstack", "vstack"], JOINED),
