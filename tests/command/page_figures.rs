@@ -6,10 +6,9 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Figures in the text, and the test, source or script that they come from.
-const SOURCES: [(&str, &[&str], &str); 8] = [
+const SOURCES: [(&str, &[&str], &str); 7] = [
     ("corpus.md", &["5 %"], "tests/planner/corpus_table.rs"),
     ("formats.md", &["1 %"], "src/export/msccl/build.rs"),
-    ("audit.md", &["737 MB", "50 s", "76.1 GB", "75.2 GB"], "tests/imported/constrain.py"),
     ("import.md", &["0.737 GB"], "tests/imported/xla.py"),
     ("machines.md", &["90 %", "16.6 us", "7.1 us"], "tests/measured/collectives.csv"),
     // Sizes and time limits.

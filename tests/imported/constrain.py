@@ -85,11 +85,16 @@ def moved(binary, folder, name):
     return alone, better, plan, *(received(binary, folder, text) for text in texts)
 
 
+def row(name, sizes):
+    """A row of the table in `docs/audit.md`."""
+    return f"| {name} | {' | '.join(f'{size / 1e6:.2f}' for size in sizes)} |"
+
+
 def table(binary, folder, names):
     print("| model | XLA alone, MB | XLA constrained, MB | plan, MB | compiled for CPUs: alone, MB | constrained, MB |")
     print("| --- | ---: | ---: | ---: | ---: | ---: |")
     for name in names:
-        print(f"| {name} | {' | '.join(f'{size / 1e6:.2f}' for size in moved(binary, folder, name))} |", flush=True)
+        print(row(name, moved(binary, folder, name)), flush=True)
 
 
 def explicit_axes_are_refused():
@@ -115,8 +120,13 @@ def main():
     for name in names or TESTED:
         wrong = differs(name)
         if wrong is None:
-            alone, better, *_ = moved(binary, folder, name)
+            sizes = moved(binary, folder, name)
+            alone, better, *_ = sizes
             wrong = None if better <= alone else f"{better} bytes, {alone} without constraints"
+            page = Path(__file__).parents[2] / "docs" / "audit.md"
+            # The table is that of one version of JAX.
+            if jax.__version__ == "0.10.2" and row(name, sizes) not in page.read_text().splitlines():
+                wrong = f"not in {page}: {row(name, sizes)}"
         print(f"{name}: {wrong or 'equal'}", flush=True)
         bad += wrong is not None
     sys.exit(bad > 0)
