@@ -2,6 +2,7 @@
 #![allow(clippy::print_stdout, dead_code, missing_docs, unreachable_pub)]
 
 pub mod collectives;
+pub mod cpu_time;
 pub mod formats;
 pub mod frontend;
 pub mod mutants;

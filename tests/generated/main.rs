@@ -10,6 +10,9 @@
 
 mod choices;
 mod command;
+#[path = "../common/cpu_time.rs"]
+#[allow(missing_docs, unreachable_pub)]
+mod cpu_time;
 mod expressions;
 mod found;
 mod functions;

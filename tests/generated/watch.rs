@@ -1,11 +1,11 @@
 //! Reports panics and endless searches as failures.
 
+use super::cpu_time::cpu_time;
 use super::machine::Size;
 use super::program::Case;
 use super::properties::{Failure, Outcome, hold};
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
 use std::sync::{Arc, Mutex, Once, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -76,7 +76,10 @@ pub(crate) fn watched(case: &Case) -> Result<Outcome, Failure> {
         match receiver.recv_timeout(Duration::from_millis(500)) {
             Ok(result) => return result,
             // Threads that it starts are not counted, so elapsed time is limited, too.
-            Err(_) if busy(thread.as_deref()).unwrap_or_default().max(start.elapsed() / PATIENCE) > longest => {
+            Err(_)
+                if thread.as_deref().and_then(cpu_time).unwrap_or_default().max(start.elapsed() / PATIENCE)
+                    > longest =>
+            {
                 let stage = *at.lock().expect("an unpoisoned lock");
                 return Err(Failure {
                     class: format!("slow: {stage}"),
@@ -86,10 +89,4 @@ pub(crate) fn watched(case: &Case) -> Result<Outcome, Failure> {
             Err(_) => {}
         }
     }
-}
-
-/// CPU time of a thread; `None` if the system does not report it.
-fn busy(thread: Option<&Path>) -> Option<Duration> {
-    let text = std::fs::read_to_string(Path::new("/proc").join(thread?).join("schedstat")).ok()?;
-    Some(Duration::from_nanos(text.split(' ').next()?.parse().ok()?))
 }
