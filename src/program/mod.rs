@@ -219,49 +219,35 @@ impl Program {
             return self.name(id);
         }
         let value = self.value(id);
-        match &value.definition {
-            Definition::Move { operand, .. }
-            | Definition::Collective { operand, .. }
-            | Definition::Rename { operand } => return self.label(*operand),
-            _ => {}
+        if let Some(operand) = value.definition.moved() {
+            return self.label(operand);
         }
-        let line = self.lines.line(value.call.unwrap_or(value.span).start);
-        // The values of a statement follow each other.
-        let is_alike = |other: &&Value| other.call.unwrap_or(other.span) == value.call.unwrap_or(value.span);
-        let numbered = |other: usize| ValueId(u32::try_from(other).expect("values are numbered in 32 bits"));
-        let is_other = |other: usize| {
-            let moves = matches!(
-                &self.values[other].definition,
-                Definition::Move { .. } | Definition::Collective { .. } | Definition::Rename { .. }
-            );
-            !moves && !self.has_label(numbered(other))
-        };
-        let (before, behind) = (&self.values[..id.index()], &self.values[id.index() + 1..]);
-        let first = id.index() - before.iter().rev().take_while(is_alike).count();
-        let last = id.index() + behind.iter().take_while(is_alike).count();
+        let statement = |value: &Value| value.call.unwrap_or(value.span);
+        let line = self.lines.line(statement(value).start);
         let word = match &value.definition {
-            Definition::Map { function, .. } => function.shown_word(value.dtype).to_owned(),
-            Definition::Product { .. } => "product".to_owned(),
-            Definition::Reduce { operator, .. } => operator.to_string(),
-            Definition::Kernel { kernel, .. } => kernel.name.clone(),
-            _ => String::new(),
+            Definition::Map { function, .. } => function.shown_word(value.dtype),
+            Definition::Product { .. } => "product",
+            Definition::Reduce { operator, .. } => operator.name(),
+            Definition::Kernel { kernel, .. } => &kernel.name,
+            Definition::Input { .. }
+            | Definition::Move { .. }
+            | Definition::Collective { .. }
+            | Definition::Rename { .. } => return format!("line {line}"),
         };
-        if word.is_empty() || (first..=last).filter(|other| is_other(*other)).count() < 2 {
-            return format!("line {line}");
-        }
-        format!("line {line} ({word})")
+        // The values of a statement follow each other.
+        let is_alike = |other: &ValueId| statement(self.value(*other)) == statement(value);
+        let before = (0..id.0).rev().map(ValueId).take_while(is_alike);
+        let behind = self.value_ids().skip(id.index() + 1).take_while(is_alike);
+        let is_nameless = |other: ValueId| self.value(other).definition.moved().is_none() && !self.has_label(other);
+        if before.chain(behind).any(is_nameless) { format!("line {line} ({word})") } else { format!("line {line}") }
     }
 
     /// Whether a value has a name, or one by the names of its operands.
     fn has_label(&self, id: ValueId) -> bool {
         let value = self.value(id);
         let is_named = |id: &ValueId| self.value(*id).name.is_some();
-        let moves = matches!(
-            &value.definition,
-            Definition::Move { .. } | Definition::Collective { .. } | Definition::Rename { .. }
-        );
-        let is_of_names = || !moves && !value.definition.is_input() && value.definition.operands().iter().all(is_named);
-        value.name.is_some() || is_of_names()
+        let computes = !value.definition.is_input() && value.definition.moved().is_none();
+        value.name.is_some() || computes && value.definition.operands().iter().all(is_named)
     }
 
     /// The einsum of a product or an elementwise function, by the dims of operands and result.
@@ -412,6 +398,20 @@ impl Definition {
     /// Whether it is an input.
     pub fn is_input(&self) -> bool {
         matches!(self, Definition::Input { .. })
+    }
+
+    /// The array whose elements it has, if it computes none: that of a move, a collective or a renaming.
+    pub fn moved(&self) -> Option<ValueId> {
+        match self {
+            Definition::Move { operand, .. }
+            | Definition::Collective { operand, .. }
+            | Definition::Rename { operand } => Some(*operand),
+            Definition::Input { .. }
+            | Definition::Product { .. }
+            | Definition::Reduce { .. }
+            | Definition::Map { .. }
+            | Definition::Kernel { .. } => None,
+        }
     }
 
     /// Whether it is a written collective or move.
