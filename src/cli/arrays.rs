@@ -71,9 +71,7 @@ impl Stored {
             None => Err(Failure::Call(format!("`{}` has neither the extension `.npy` nor `.safetensors`", self.place))),
         }
     }
-}
 
-impl Stored {
     fn failed(&self, path: &Path, error: &ArrayError, more: &str) -> Failure {
         Failure::Call(format!("cannot read input `{}` from `{}`: {error}{more}", self.name, input::shown(path)))
     }

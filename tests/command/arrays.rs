@@ -153,6 +153,18 @@ fn the_parts_of_an_open_input_are_given() {
             assert_eq!(saved.to_i64s(), expected, "{dtype} {word}");
         }
     }
+    // Products of floats round in the order of the devices.
+    let factors: Vec<f64> = (0..18u32).map(|n| 0.7 + f64::from(n) * 0.061).collect();
+    let given = Tensor::from_floats(DType::F32, &[6, 3], &factors).expect("as many");
+    std::fs::write(folder.join("a.npy"), write_npy(&given)).expect("a file");
+    for word in ["U", "MUL", "SQUARE_ADD", "MEAN"] {
+        let text = format!(
+            "mesh {{X: 3, Y: 2}} on tpu_v5e\nA: f32[3]{{{word}_XY}}\nAllReduce_XY(A[3]{{{word}_XY}}) -> B[3]\noutput B\n"
+        );
+        std::fs::write(folder.join("p.shard"), text).expect("a file");
+        let output = shardc(&folder, &["run", "p.shard", "--input", "A=a.npy"]);
+        assert!(output.status.success(), "{word}: {}", err(&output));
+    }
     // A part is that of one device: without closing, shards have what is given.
     let text =
         "mesh {X: 3, Y: 2} on tpu_v5e\nA: i32[3]{U_XY}\nReduceScatter_{X,3}(A[3]{U_XY}) -> B[3_X]{U_Y}\noutput B\n";

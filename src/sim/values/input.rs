@@ -198,13 +198,17 @@ pub(super) fn shard_bounds(
 ) -> Result<Vec<Tensor>, RunError> {
     let shards = shards(array, given, sharding, mesh)?;
     // Given parts are exact, but the array is their rounded sum.
-    let (whole, terms) = match given_parts(array, given) {
+    let parts = given_parts(array, given);
+    let are_given = parts.is_some();
+    let (whole, terms) = match parts {
         Some(parts) => (close(sharding.operator, parts), sharding.open.group_size(mesh) as f64),
         None => (given.clone(), 1.0),
     };
     let rounds = match sharding.operator {
         Operator::Sum | Operator::Mean | Operator::SquareAdd => !sharding.open.is_empty() && array.dtype.is_float(),
-        Operator::Max | Operator::Min | Operator::Mul | Operator::And | Operator::Or | Operator::Root => false,
+        // The factors that are made are signs.
+        Operator::Mul => are_given && array.dtype.is_float(),
+        Operator::Max | Operator::Min | Operator::And | Operator::Or | Operator::Root => false,
     };
     if !rounds {
         return Ok(shards.iter().map(|shard| exact(&shard.view().extents)).collect());
