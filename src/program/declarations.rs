@@ -7,7 +7,7 @@ use crate::diag::{Diagnostics, did_you_mean, nearest};
 use crate::layout::{Dim, Dims};
 use crate::mesh::Mesh;
 use crate::span::Span;
-use crate::syntax::{Ast, DimDecl, DimSize, Name, PartDecl, SizeExpr, StatementKind, Subscript};
+use crate::syntax::{Ast, DimDecl, DimSize, Name, PartDecl, SizeExpr, StatementKind, axes_of};
 use std::collections::BTreeMap;
 
 /// The declared mesh and dims.
@@ -39,29 +39,6 @@ fn first_name(statement: &StatementKind) -> String {
         _ => None,
     };
     name.map_or_else(|| "the statement".to_owned(), |name| format!("`{}`", name.node))
-}
-
-/// The axes on which layouts are written, in order: the letters of `XY`, and longer names whole.
-fn axes_of(ast: &Ast) -> Vec<String> {
-    let brackets = ast.statements.iter().filter_map(|statement| match &statement.kind {
-        StatementKind::Input { brackets, .. } => Some(brackets),
-        StatementKind::Assign { target, .. } => target.brackets.as_ref(),
-        _ => None,
-    });
-    let mut axes: Vec<String> = Vec::new();
-    for word in brackets.flat_map(|brackets| &brackets.dims).flat_map(|dim| match &dim.subscript {
-        Some(Subscript::Axes(words)) => words.as_slice(),
-        Some(Subscript::Hole(_)) | None => &[],
-    }) {
-        let letters = word.node.chars().all(|letter| letter.is_ascii_uppercase());
-        let names = if letters { word.node.chars().map(String::from).collect() } else { vec![word.node.clone()] };
-        for name in names {
-            if !axes.contains(&name) {
-                axes.push(name);
-            }
-        }
-    }
-    axes
 }
 
 /// Reads all `mesh` and `dims` statements; `None` without a usable mesh.

@@ -50,6 +50,13 @@ pub(super) fn declarations(ast: &Ast) -> Vec<Statement> {
     found.into_iter().map(|kind| Statement { kind, span: at }).collect()
 }
 
+/// The axes that a program without a mesh uses, in the order of the text.
+pub(crate) fn axes_of(ast: &Ast) -> Vec<String> {
+    let mut names = Names { dims: Vec::new(), axes: Vec::new(), may_cut: false };
+    names.statements(&ast.statements);
+    names.axes
+}
+
 /// The dims and axes in the order of the text.
 struct Names {
     dims: Vec<String>,

@@ -29,6 +29,7 @@ mod split;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use assumed::axes_of;
 pub use error::SyntaxError;
 pub use expect::{Amount, Expectation, Measure, NamedMove, Unit};
 pub(crate) use expected::INDEXED;
