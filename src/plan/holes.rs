@@ -6,8 +6,9 @@
 
 use super::layouts::layouts;
 use super::reshard::SearchOptions;
-use super::score::{figure, score};
-use super::{Budget, Costs, Objective, Plan, PlanError, StepOp, Stop, limits};
+use super::score::{Rank, figure, rank};
+use super::stages::{Problem, Solve};
+use super::{Budget, Objective, Plan, PlanError, StepOp, Stop, limits};
 use crate::layout::Sharding;
 use crate::program::{Definition, Program, ValueId, Wanted};
 use crate::supply::Supply;
@@ -30,7 +31,8 @@ const PARTS_OF_WORK: u64 = 40;
 ///
 /// # Errors
 /// If planning fails, or an input has too many layouts.
-pub(super) fn plan(program: &Program, costs: &dyn Costs, options: SearchOptions) -> Result<Plan, PlanError> {
+pub(super) fn plan(problem: Problem<'_>, solve: Solve<'_>) -> Result<Plan, PlanError> {
+    let program = problem.program;
     let limit = memory_limit(program);
     let mut tried: Vec<(ValueId, Vec<Sharding>)> = Vec::new();
     for id in program.value_ids().filter(|id| has_hole(program, *id)) {
@@ -41,10 +43,10 @@ pub(super) fn plan(program: &Program, costs: &dyn Costs, options: SearchOptions)
         }
     }
     let Some(limit) = limit.filter(|_| !tried.is_empty()) else {
-        return Ok(filled(program, limits::plan(program, costs, options)?));
+        return Ok(filled(program, solve(problem)?));
     };
     let count = tried.iter().try_fold(1usize, |count, (_, layouts)| count.checked_mul(layouts.len()));
-    let holes = Holes { program, costs, options, tried };
+    let holes = Holes { problem, solve, tried };
     match count.is_some_and(|count| count <= Budget::MOST_PLANS) {
         true => holes.one_by_one(),
         false => holes.by_rent(limit),
@@ -53,28 +55,28 @@ pub(super) fn plan(program: &Program, costs: &dyn Costs, options: SearchOptions)
 
 /// The inputs with layout holes of a program with a memory limit.
 struct Holes<'a> {
-    program: &'a Program,
-    costs: &'a dyn Costs,
-    options: SearchOptions,
+    problem: Problem<'a>,
+    solve: Solve<'a>,
     /// The possible layouts of each input.
     tried: Vec<(ValueId, Vec<Sharding>)>,
 }
 
-/// Quality of a plan: first the violation of limits, then the score.
-type Rank = (u128, (u128, u128, u64));
-
 impl Holes<'_> {
     /// The program with a layout for each hole.
     fn written<'s>(&self, choice: impl IntoIterator<Item = &'s Sharding>) -> Program {
-        let mut program = self.program.clone();
+        let mut program = self.problem.program.clone();
         for ((id, _), sharding) in self.tried.iter().zip(choice) {
             program.values[id.index()].wanted = Wanted::Exact(sharding.clone());
         }
         program
     }
 
+    fn objective(&self) -> Objective {
+        self.problem.costs.objective()
+    }
+
     fn rank(&self, plan: &Plan) -> Rank {
-        (limits::over(plan), score(plan, self.costs.objective()))
+        rank(plan, self.objective())
     }
 
     /// Tries all combinations of layouts.
@@ -83,11 +85,11 @@ impl Holes<'_> {
         let (mut bound, mut failure, mut stop) = (None, None, Stop::Optimal);
         let mut all_tried = true;
         for choice in self.tried.iter().map(|(_, layouts)| layouts.iter()).multi_cartesian_product() {
-            if self.options.budget.is_over() && best.is_some() {
+            if self.problem.options.budget.is_over() && best.is_some() {
                 (all_tried, stop) = (false, Stop::Time);
                 break;
             }
-            match limits::plan(&self.written(choice), self.costs, self.options) {
+            match (self.solve)(Problem { program: &self.written(choice), ..self.problem }) {
                 Ok(plan) => {
                     bound = bound.into_iter().chain([plan.lower_bound]).min();
                     let fits = limits::over(&plan) == 0;
@@ -111,25 +113,26 @@ impl Holes<'_> {
     ///
     /// At a rent `r`, the cost of the cheapest plan with rent, minus `r` for all of the memory, is a lower bound.
     fn by_rent(&self, limit: u128) -> Result<Plan, PlanError> {
-        let free = limits::free(self.program, self.costs, self.options)?;
+        let free = (self.solve)(self.problem.with(self.problem.options.without_limits()))?;
         if limits::over(&free) == 0 {
-            return Ok(filled(self.program, free));
+            return Ok(filled(self.problem.program, free));
         }
         let memory = limit.saturating_sub(self.elsewhere()).max(1);
-        let cheap = SearchOptions { budget: self.options.budget.divided_by(PARTS_OF_WORK), ..self.options };
-        let first = (figure(&free, self.costs.objective()) / FIRST_RENT).max(1);
+        let cheap =
+            SearchOptions { budget: self.problem.options.budget.divided_by(PARTS_OF_WORK), ..self.problem.options };
+        let first = (figure(&free, self.objective()) / FIRST_RENT).max(1);
         let (mut bound, mut best) = (free.lower_bound, self.within(&free, cheap)?);
         let mut seen = vec![self.choice(&free)];
         // Layouts begin to fit between these rents, which are fractions of `first` with a power of two as denominator.
         let parts = 1u128 << MOST_HALVED;
         let (mut low, mut high, mut rent) = (0, None, parts);
         for _ in 0..MOST_DOUBLED {
-            if self.options.budget.is_over() {
+            if self.problem.options.budget.is_over() {
                 break;
             }
             let rented = (first.saturating_mul(rent), memory.saturating_mul(parts));
             let options = SearchOptions { rent: rented, most: u128::MAX, ..cheap };
-            let Ok(plan) = limits::free(self.program, self.costs, options) else { break };
+            let Ok(plan) = (self.solve)(self.problem.with(options.without_limits())) else { break };
             let paid = first.saturating_mul(rent).div_ceil(parts);
             bound = bound.max(plan.lower_bound.saturating_sub(Time::from_ticks(paid)));
             let choice = self.choice(&plan);
@@ -156,7 +159,7 @@ impl Holes<'_> {
             };
         }
         let best = self.changed(best, limit);
-        let thorough = self.within(&best, self.options)?;
+        let thorough = self.within(&best, self.problem.options)?;
         let best = if self.rank(&thorough) < self.rank(&best) { thorough } else { best };
         Ok(self.bounded(best, Stop::Limits, bound))
     }
@@ -164,17 +167,18 @@ impl Holes<'_> {
     /// Memory of the other inputs of a device, which is always in use.
     fn elsewhere(&self) -> u128 {
         let held = |id: &ValueId| {
-            let is_held = self.program.value(*id).definition == Definition::Input { supply: Supply::Held };
-            is_held && !has_hole(self.program, *id)
+            let is_held = self.problem.program.value(*id).definition == Definition::Input { supply: Supply::Held };
+            is_held && !has_hole(self.problem.program, *id)
         };
-        let bytes = |id: ValueId| match &self.program.value(id).wanted {
+        let bytes = |id: ValueId| match &self.problem.program.value(id).wanted {
             Wanted::Exact(sharding) => {
-                let layout = self.program.layout(id, sharding.clone());
-                u128::from(layout.local_bytes(&self.program.mesh).0) * u128::from(self.program.times(id))
+                let layout = self.problem.program.layout(id, sharding.clone());
+                u128::from(layout.local_bytes(&self.problem.program.mesh).0)
+                    * u128::from(self.problem.program.times(id))
             }
             Wanted::Partly(_) | Wanted::Free => 0,
         };
-        self.program.value_ids().filter(held).map(bytes).sum()
+        self.problem.program.value_ids().filter(held).map(bytes).sum()
     }
 
     /// The layouts that a plan has chosen.
@@ -190,7 +194,7 @@ impl Holes<'_> {
 
     /// Plans with the layouts of another plan, within the limits.
     fn within(&self, plan: &Plan, options: SearchOptions) -> Result<Plan, PlanError> {
-        limits::plan(&self.written(&self.choice(plan)), self.costs, options)
+        (self.solve)(Problem { program: &self.written(&self.choice(plan)), ..self.problem.with(options) })
     }
 
     /// Local search: changes one layout at a time while that improves the plan, then two at a time, where one makes
@@ -212,7 +216,7 @@ impl Holes<'_> {
                     if elsewhere.saturating_add(bytes.sum()) > limit {
                         continue;
                     }
-                    if left == 0 || self.options.budget.is_over() {
+                    if left == 0 || self.problem.options.budget.is_over() {
                         return best;
                     }
                     left -= 1;
@@ -250,32 +254,37 @@ impl Holes<'_> {
     /// Bytes of an input in a layout, by the index of the layout.
     fn bytes(&self, place: usize, sharding: &Sharding) -> u128 {
         let id = self.tried[place].0;
-        let layout = self.program.layout(id, sharding.clone());
-        u128::from(layout.local_bytes(&self.program.mesh).0) * u128::from(self.program.times(id))
+        let layout = self.problem.program.layout(id, sharding.clone());
+        u128::from(layout.local_bytes(&self.problem.program.mesh).0) * u128::from(self.problem.program.times(id))
     }
 
     /// Plans a program with fixed layouts and keeps the plan if it is the best so far.
     fn better(&self, program: &Program, best: &Plan) -> Option<Plan> {
         let fits = limits::over(best) == 0;
-        let most = if fits { figure(best, self.costs.objective()) } else { u128::MAX };
-        let options = SearchOptions { most, budget: self.options.budget.divided_by(PARTS_OF_WORK), ..self.options };
+        let most = if fits { figure(best, self.objective()) } else { u128::MAX };
+        let options = SearchOptions {
+            most,
+            budget: self.problem.options.budget.divided_by(PARTS_OF_WORK),
+            ..self.problem.options
+        };
         let is_better = |plan: &Plan| self.rank(plan) < self.rank(best);
-        let free = limits::free(program, self.costs, options).ok()?;
+        let solved = |options| (self.solve)(Problem { program, ..self.problem.with(options) }).ok();
+        let free = solved(options.without_limits())?;
         if limits::over(&free) == 0 {
             return Some(free).filter(is_better);
         }
         // A choice that is no better without limits is no better within them.
-        if fits && figure(&free, self.costs.objective()) >= most {
+        if fits && figure(&free, self.objective()) >= most {
             return None;
         }
-        limits::plan(program, self.costs, options).ok().filter(is_better)
+        solved(options).filter(is_better)
     }
 
     fn bounded(&self, plan: Plan, stop: Stop, lower_bound: Time) -> Plan {
         // By time, a plan is the best if the bounds of all others are not below it.
-        let by_bound = self.costs.objective() == Objective::Time && plan.totals().time() <= lower_bound;
+        let by_bound = self.objective() == Objective::Time && plan.totals().time() <= lower_bound;
         let stop = if by_bound && limits::over(&plan) == 0 { Stop::Optimal } else { stop };
-        filled(self.program, Plan { stop, lower_bound, ..plan })
+        filled(self.problem.program, Plan { stop, lower_bound, ..plan })
     }
 }
 

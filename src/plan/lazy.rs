@@ -4,16 +4,15 @@
 //! and the program is replanned. A plan whose prices are all known is optimal, because bounds never exceed prices.
 
 use super::prices::Prices;
-use super::reshard::SearchOptions;
 use super::search::Search;
+use super::stages::Problem;
 use super::{Budget, Costs, Plan, PlanError, Stop, branch};
-use crate::program::Program;
 
 /// The cheapest plan under some options.
 ///
 /// # Errors
 /// If planning fails.
-pub(super) fn solve(program: &Program, costs: &dyn Costs, options: SearchOptions) -> Result<Plan, PlanError> {
+pub(super) fn solve(Problem { program, costs, options }: Problem<'_>) -> Result<Plan, PlanError> {
     // Pins are checked on the cheapest paths, which requires all prices.
     let is_eager = program.values.iter().any(|value| value.pin.is_some());
     let prices = Prices::new(costs, is_eager);

@@ -7,7 +7,8 @@
 use super::reshard::SearchOptions;
 use super::resident::resident;
 use super::score::figure;
-use super::{Costs, Plan, PlanError, StepOp, Stop, lazy};
+use super::stages::{Problem, Solve};
+use super::{Plan, PlanError, StepOp, Stop};
 use crate::program::Program;
 use crate::recipe::Tuner;
 use crate::syntax::Measure;
@@ -23,11 +24,21 @@ const CAUTIOUS_ROUND: u32 = 12;
 ///
 /// # Errors
 /// If planning fails under these options.
-pub(super) fn plan(program: &Program, costs: &dyn Costs, options: SearchOptions) -> Result<Plan, PlanError> {
+pub(super) fn plan(problem: Problem<'_>, solve: Solve<'_>) -> Result<Plan, PlanError> {
+    let Problem { program, costs, options } = problem;
     let limits = Limits::of(program);
-    let solved = |options: SearchOptions| limits.solved(program, costs, options);
-    let free =
-        if limits.are_none() { return solved(options) } else { solved(SearchOptions { most: u128::MAX, ..options })? };
+    let solved = |options: SearchOptions| {
+        let plan = solve(problem.with(options))?;
+        Ok(match costs.tuner().filter(|_| limits.memory < u64::MAX) {
+            // The recipes determine the memory.
+            Some(tuner) => plan.with_recipes(tuner, costs.is_by_clock()),
+            None => plan,
+        })
+    };
+    if limits.are_none() || options.ignores_limits {
+        return solved(options);
+    }
+    let free = solved(SearchOptions { most: u128::MAX, ..options })?;
     if limits.over(&free) == 0 {
         return Ok(free);
     }
@@ -90,14 +101,6 @@ pub(super) fn plan(program: &Program, costs: &dyn Costs, options: SearchOptions)
     Ok(Plan { lower_bound, ..best })
 }
 
-/// The cheapest plan, ignoring limits.
-///
-/// # Errors
-/// If planning fails under these options.
-pub(super) fn free(program: &Program, costs: &dyn Costs, options: SearchOptions) -> Result<Plan, PlanError> {
-    Limits::of(program).solved(program, costs, options)
-}
-
 /// The largest relative violation of the limits of a plan.
 pub(super) fn over(plan: &Plan) -> u128 {
     Limits::of(&plan.program).over(plan)
@@ -117,15 +120,6 @@ impl Limits {
         };
         let memory = least(Measure::Memory).and_then(|bytes| u64::try_from(bytes).ok());
         Limits { memory: memory.unwrap_or(u64::MAX), flops: least(Measure::Flops).unwrap_or(u128::MAX) }
-    }
-
-    /// The cheapest plan under some options; with recipes under a memory limit, which determine the memory.
-    fn solved(&self, program: &Program, costs: &dyn Costs, options: SearchOptions) -> Result<Plan, PlanError> {
-        let plan = lazy::solve(program, costs, options)?;
-        Ok(match costs.tuner().filter(|_| self.memory < u64::MAX) {
-            Some(tuner) => plan.with_recipes(tuner, costs.is_by_clock()),
-            None => plan,
-        })
     }
 
     fn are_none(&self) -> bool {

@@ -29,10 +29,12 @@ mod rewrites;
 mod score;
 mod search;
 mod splits;
+mod stages;
 mod stop;
 mod unit_axes;
 pub mod unroll;
 mod usage;
+mod written;
 
 pub use crate::recipe::Objective;
 pub use budget::Budget;
@@ -62,6 +64,7 @@ use petgraph::Direction;
 use petgraph::graph::{DiGraph, NodeIndex};
 use petgraph::visit::EdgeRef;
 use reshard::SearchOptions;
+use stages::Problem;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use thiserror::Error;
@@ -251,29 +254,9 @@ pub fn plan(program: &Program, costs: &dyn Costs) -> Result<Plan, PlanError> {
 /// # Panics
 /// As for [`plan`].
 pub fn plan_as(program: &Program, costs: &dyn Costs, request: Request) -> Result<Plan, PlanError> {
-    let Request { written, rewrites, alternatives, budget } = request;
+    let Request { alternatives, budget, .. } = request;
     let options = SearchOptions { alternatives, budget, ..SearchOptions::new(Allowed::Moves) };
-    let whole = |program: &Program, options| {
-        unit_axes::plan_without(program, |program| {
-            let plan = parts::plan(program, costs, options)?;
-            if !written || plan.ids().all(|id| !plan.is_unwritten(id)) {
-                return Ok(plan);
-            }
-            holes::plan(program, costs, SearchOptions { allowed: Allowed::Slices, ..options })
-        })
-    };
-    match written {
-        // The reductions of a split softmax are written nowhere.
-        true => whole(program, options),
-        false => {
-            let objective = costs.objective();
-            let solve = |program: &Program, options| splits::plan(program, objective, options, whole);
-            match rewrites {
-                true => rewrites::plan(program, objective, options, solve),
-                false => solve(program, options),
-            }
-        }
-    }
+    stages::solve(&stages::of(request), Problem { program, costs, options })
 }
 
 /// Plans a program without splitting axes.
@@ -285,7 +268,7 @@ pub fn plan_as(program: &Program, costs: &dyn Costs, request: Request) -> Result
 /// As for [`plan`].
 pub fn plan_on_whole_axes(program: &Program, costs: &dyn Costs) -> Result<Plan, PlanError> {
     let options = SearchOptions::new(Allowed::Moves);
-    unit_axes::plan_without(program, |program| holes::plan(program, costs, options))
+    stages::solve(&stages::ON_WHOLE_AXES, Problem { program, costs, options })
 }
 
 /// Moves that are allowed where no statement writes one.

@@ -8,8 +8,9 @@
 //! this property do not support split axes.
 
 use super::reshard::SearchOptions;
-use super::score::score;
-use super::{Budget, Costs, Plan, PlanError, holes, limits};
+use super::score::rank;
+use super::stages::{Problem, Solve};
+use super::{Allowed, Budget, Plan, PlanError};
 use crate::collective::Collective;
 use crate::layout::Sharding;
 use crate::mesh::{Axes, AxisSet, Mesh};
@@ -19,19 +20,22 @@ use crate::program::{Definition, ExpectationKind, Program, Wanted};
 ///
 /// # Errors
 /// If planning fails.
-pub(super) fn plan(program: &Program, costs: &dyn Costs, options: SearchOptions) -> Result<Plan, PlanError> {
-    let whole = holes::plan(program, costs, options)?;
+pub(super) fn plan(problem: Problem<'_>, solve: Solve<'_>) -> Result<Plan, PlanError> {
+    let Problem { program, costs, options } = problem;
+    let whole = solve(problem)?;
     let pinned = program.values.iter().any(|value| value.pin.is_some());
     let figure = |plan: &Plan| {
-        let (first, second, _) = score(plan, costs.objective());
-        (limits::over(plan), first, second)
+        let (over, (first, second, _)) = rank(plan, costs.objective());
+        (over, first, second)
     };
     // If the plan violates limits, any improvement counts; equal plans are compared by the tie breaker.
     let (over, first, _) = figure(&whole);
     let most = if over > 0 { u128::MAX } else { first };
-    let Some(program) = in_parts(program).filter(|_| !pinned && !options.budget.is_over()) else { return Ok(whole) };
+    let is_tried = !pinned && options.allowed == Allowed::Moves && !options.budget.is_over();
+    let Some(program) = in_parts(program).filter(|_| is_tried) else { return Ok(whole) };
     let Some(costs) = costs.seen_as(&program.mesh) else { return Ok(whole) };
-    match holes::plan(&program, costs.as_ref(), SearchOptions { most, ..options }) {
+    let options = SearchOptions { most, ..options };
+    match solve(Problem { program: &program, costs: costs.as_ref(), options }) {
         Ok(found) if figure(&found) < figure(&whole) => Ok(Plan { in_parts: true, ..found }),
         // If all plans with split axes were searched, none is better than the plan with whole axes.
         Ok(found) => Ok(Plan { in_parts: found.is_optimal(), ..whole }),

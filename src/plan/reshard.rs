@@ -108,6 +108,8 @@ struct Edge {
 pub(super) struct SearchOptions {
     /// Moves that are allowed where no move is written.
     pub(super) allowed: Allowed,
+    /// Whether the limits of the program are ignored.
+    pub(super) ignores_limits: bool,
     /// Limit on the objective; plans above it are discarded.
     pub(super) most: u128,
     /// Limit on the memory of a device for one step: operands and result.
@@ -132,6 +134,7 @@ impl SearchOptions {
         let (most, memory_limit, flops) = (u128::MAX, u64::MAX, u128::MAX);
         SearchOptions {
             allowed,
+            ignores_limits: false,
             most,
             memory_limit,
             cautious: false,
@@ -141,6 +144,11 @@ impl SearchOptions {
             penalty: (0, 1),
             rent: (0, 1),
         }
+    }
+
+    /// These options for a plan that may exceed the limits of the program.
+    pub(super) fn without_limits(self) -> SearchOptions {
+        SearchOptions { ignores_limits: true, ..self }
     }
 }
 

@@ -4,15 +4,14 @@
 //! kept. Bounds refer to the final program.
 
 use super::reshard::SearchOptions;
-use super::score::score;
-use super::{Objective, Plan, PlanError, Step, StepId, StepOp, Stop, limits};
+use super::score::Goal;
+use super::stages::{Problem, Solve};
+use super::{Costs, Plan, PlanError, Step, StepId, StepOp, Stop};
 use crate::mesh::AxisSet;
 use crate::program::{Program, Rewritten, ValueId, Wanted};
 use crate::span::Span;
 use crate::units::{Bytes, Time};
 
-/// Smallest relative saving of a rewrite.
-const LEAST_SAVING: u128 = 100;
 /// The share of the work limit for each rewritten program, if the program as written met this limit.
 const SHARE_OF_A_REWRITE: u64 = 4;
 /// Limit on the rewritten programs that are planned.
@@ -31,56 +30,49 @@ pub struct Rewriting {
     pub received: [Bytes; 2],
 }
 
-/// Plans a program with `solve`, rewritten where that is cheaper.
+/// Plans a program, rewritten where that is cheaper.
 ///
 /// # Errors
 /// If planning fails.
-pub(super) fn plan(
-    program: &Program,
-    objective: Objective,
-    options: SearchOptions,
-    solve: impl Fn(&Program, SearchOptions) -> Result<Plan, PlanError>,
-) -> Result<Plan, PlanError> {
-    let plan = solve(program, options)?;
+pub(super) fn plan(problem: Problem<'_>, solve: Solve<'_>) -> Result<Plan, PlanError> {
+    let Problem { program, costs, options } = problem;
+    let plan = solve(problem)?;
     // The work of a search that did not end is not repeated for each rewrite.
     let options = match plan.stop {
         Stop::Work => SearchOptions { budget: options.budget.divided_by(SHARE_OF_A_REWRITE), ..options },
         _ => options,
     };
-    let mut best = Best { program: program.clone(), plan, objective, options, tried: 0 };
-    if !best.takes(best.program.with_equals_merged(false), &solve) {
-        best.takes(best.program.with_equals_merged(true), &solve);
+    let mut best = Best { program: program.clone(), plan, costs, options, solve, tried: 0 };
+    if !best.takes(best.program.with_equals_merged(false)) {
+        best.takes(best.program.with_equals_merged(true));
     }
-    best.takes(best.program.with_invariants_brought_out(), &solve);
+    best.takes(best.program.with_invariants_brought_out());
     for place in 0.. {
         let chains = best.program.chains();
         let Some(chain) = chains.get(place) else { break };
-        best.takes(best.program.with_chain_reordered(chain), &solve);
+        best.takes(best.program.with_chain_reordered(chain));
     }
     let mut looked_at = Vec::new();
     while let Some(product) = best.dearest_shared(&looked_at) {
         looked_at.push(best.program.value(product).span);
-        best.takes([best.program.with_computed_anew(product)], &solve);
+        best.takes([best.program.with_computed_anew(product)]);
     }
     Ok(best.plan)
 }
 
 /// The cheapest program so far.
-struct Best {
+struct Best<'a> {
     program: Program,
     plan: Plan,
-    objective: Objective,
+    costs: &'a dyn Costs,
     options: SearchOptions,
+    solve: Solve<'a>,
     tried: usize,
 }
 
-impl Best {
+impl Best<'_> {
     /// Plans some equivalent programs and keeps the cheapest one, if it beats the best so far.
-    fn takes(
-        &mut self,
-        others: impl IntoIterator<Item = Rewritten>,
-        solve: &impl Fn(&Program, SearchOptions) -> Result<Plan, PlanError>,
-    ) -> bool {
+    fn takes(&mut self, others: impl IntoIterator<Item = Rewritten>) -> bool {
         let before = self.plan.clone();
         let mut taken = false;
         for Rewritten { program, summary } in others {
@@ -89,14 +81,10 @@ impl Best {
                 break;
             }
             self.tried += 1;
-            let (over, first) = (limits::over(&self.plan), score(&self.plan, self.objective).0);
-            let most = if over > 0 { u128::MAX } else { first - first / LEAST_SAVING };
-            let is_better = |found: &Plan| {
-                let (still_over, figure) = (limits::over(found), score(found, self.objective).0);
-                still_over < over || still_over == over && figure < most
-            };
+            let goal = Goal::beyond(&self.plan, self.costs.objective());
             let solved = |program: &Program| {
-                solve(program, SearchOptions { most, ..self.options }).ok().filter(|found| is_better(found))
+                let problem = Problem { program, costs: self.costs, options: goal.bounding(self.options) };
+                (self.solve)(problem).ok().filter(|found| goal.is_met_by(found))
             };
             // If input layouts are tried one by one, a rewrite must also be better with the layouts of the best plan.
             if self.plan.has_tried_layouts() && solved(&self.laid_out(&program)).is_none() {

@@ -4,27 +4,20 @@
 //! arrays. So a program is planned again with one softmax after the other split; each improvement is kept. Softmaxes
 //! that are spread over all devices without communication around them are not tried.
 
-use super::reshard::SearchOptions;
-use super::score::score;
-use super::{Objective, Plan, PlanError, StepOp, limits};
+use super::score::Goal;
+use super::stages::{Problem, Solve};
+use super::{Plan, PlanError, StepOp};
 use crate::mesh::AxisSet;
 use crate::program::{Definition, Program, ValueId};
 use std::collections::BTreeSet;
 
-/// Smallest relative saving of a split, which turns one step into many.
-const LEAST_SAVING: u128 = 100;
-
-/// Plans a program with `solve`; softmaxes are split where that is cheaper.
+/// Plans a program; softmaxes are split where that is cheaper.
 ///
 /// # Errors
 /// If planning fails.
-pub(super) fn plan(
-    program: &Program,
-    objective: Objective,
-    options: SearchOptions,
-    solve: impl Fn(&Program, SearchOptions) -> Result<Plan, PlanError>,
-) -> Result<Plan, PlanError> {
-    let mut best = solve(program, options)?;
+pub(super) fn plan(problem: Problem<'_>, solve: Solve<'_>) -> Result<Plan, PlanError> {
+    let Problem { program, costs, options } = problem;
+    let mut best = solve(problem)?;
     let mut split: BTreeSet<ValueId> = BTreeSet::new();
     let promising: Vec<ValueId> = program.softmaxes().filter(|id| may_save(&best, *id)).collect();
     for id in promising {
@@ -32,14 +25,11 @@ pub(super) fn plan(
             break;
         }
         split.insert(id);
-        let (over, (first, ..)) = (limits::over(&best), score(&best, objective));
-        let most = if over > 0 { u128::MAX } else { first - first / LEAST_SAVING };
-        let found = solve(&program.with_softmaxes_split(&split), SearchOptions { most, ..options }).ok();
-        let is_better = |found: &Plan| {
-            let found = (limits::over(found), score(found, objective).0);
-            found.0 < over || found.0 == over && found.1 < most
-        };
-        match found.filter(is_better) {
+        // A split turns one step into many, so it has to save something.
+        let goal = Goal::beyond(&best, costs.objective());
+        let split_program = program.with_softmaxes_split(&split);
+        let found = solve(Problem { program: &split_program, costs, options: goal.bounding(options) }).ok();
+        match found.filter(|found| goal.is_met_by(found)) {
             Some(found) => best = Plan { split: split.iter().map(|id| program.label(*id)).collect(), ..found },
             None => drop(split.remove(&id)),
         }

@@ -6,6 +6,7 @@
 
 use super::layouts::unit_axes;
 use super::search::FREE;
+use super::stages::{Problem, Solve};
 use super::{Plan, PlanError, Step, StepId, StepOp, parts};
 use crate::collective::Collective;
 use crate::einsum::Einsum;
@@ -15,17 +16,14 @@ use crate::operator::Operator;
 use crate::program::{Definition, Program, Value, ValueId, Wanted};
 use crate::sim::usage::StepUsage;
 
-/// Plans a program with `solve`, without axes of size 1.
+/// Plans a program without axes of size 1.
 ///
 /// # Errors
-/// The errors of `solve`.
-pub(super) fn plan_without(
-    program: &Program,
-    solve: impl FnOnce(&Program) -> Result<Plan, PlanError>,
-) -> Result<Plan, PlanError> {
-    match without(program) {
-        Some(reduced) => Ok(labelled(program, solve(&reduced)?)),
-        None => solve(program),
+/// If planning fails.
+pub(super) fn plan(problem: Problem<'_>, solve: Solve<'_>) -> Result<Plan, PlanError> {
+    match without(problem.program) {
+        Some(reduced) => Ok(labelled(problem.program, solve(Problem { program: &reduced, ..problem })?)),
+        None => solve(problem),
     }
 }
 

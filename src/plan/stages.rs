@@ -1,0 +1,65 @@
+//! The stages of planning: each restates a problem, has the following stages solve it, and chooses among their plans.
+//!
+//! The last stage hands each problem to [`lazy`], which searches the values with one set of prices after the other.
+
+use super::reshard::SearchOptions;
+use super::{Costs, Plan, PlanError, Request, holes, lazy, limits, parts, rewrites, splits, unit_axes, written};
+use crate::program::Program;
+
+/// A program to plan.
+#[derive(Clone, Copy)]
+pub(super) struct Problem<'a> {
+    pub(super) program: &'a Program,
+    /// On the mesh of the program.
+    pub(super) costs: &'a dyn Costs,
+    pub(super) options: SearchOptions,
+}
+
+impl<'a> Problem<'a> {
+    /// The problem with other options.
+    pub(super) fn with(self, options: SearchOptions) -> Problem<'a> {
+        Problem { options, ..self }
+    }
+}
+
+/// Solves a problem by the stages that follow.
+pub(super) type Solve<'a> = &'a dyn Fn(Problem<'_>) -> Result<Plan, PlanError>;
+
+/// Solves a problem by way of problems that the stages that follow solve.
+pub(super) type Stage = fn(Problem<'_>, Solve<'_>) -> Result<Plan, PlanError>;
+
+/// The stages for a request, the outermost first.
+pub(super) fn of(request: Request) -> Vec<Stage> {
+    let Request { written, rewrites, .. } = request;
+    let table: [(bool, Stage); 7] = [
+        // Equivalent programs.
+        (rewrites && !written, rewrites::plan),
+        // Softmaxes in steps, of which the reductions are written nowhere.
+        (!written, splits::plan),
+        // Programs without axes of size 1.
+        (true, unit_axes::plan),
+        // Plans whose communication is written.
+        (written, written::plan),
+        // Meshes whose axes are split.
+        (true, parts::plan),
+        // Layouts of inputs.
+        (true, holes::plan),
+        // Options under which plans keep to the limits of the program.
+        (true, limits::plan),
+    ];
+    table.into_iter().filter(|(applies, _)| *applies).map(|(_, stage)| stage).collect()
+}
+
+/// The stages that neither change the program nor split axes.
+pub(super) const ON_WHOLE_AXES: [Stage; 3] = [unit_axes::plan, holes::plan, limits::plan];
+
+/// Solves a problem by these stages.
+///
+/// # Errors
+/// If planning fails.
+pub(super) fn solve(stages: &[Stage], problem: Problem<'_>) -> Result<Plan, PlanError> {
+    match stages {
+        [first, rest @ ..] => first(problem, &|problem| solve(rest, problem)),
+        [] => lazy::solve(problem),
+    }
+}
