@@ -114,11 +114,9 @@ impl Places<'_> {
                 && topology.axes[physical.index()].wiring != Wiring::Switch
         };
         let along = group.iter().filter(is_distance).map(|axis| {
-            let n = u128::from(mesh.size(axis));
-            match topology.axes[mesh.physical(axis).index()].wiring {
-                Wiring::Ring => whole * (n * n / 4) / n,
-                Wiring::Line | Wiring::Switch => whole * (n * n - 1) / (3 * n),
-            }
+            let n = mesh.size(axis);
+            let (distances, of) = topology.axes[mesh.physical(axis).index()].wiring.distances(n);
+            whole * u128::from(distances) / u128::from(of * n)
         });
         let others = group.iter().filter(|axis| !is_distance(axis));
         let ports = others.into_group_map_by(|axis| topology.axes[mesh.physical(*axis).index()].port);

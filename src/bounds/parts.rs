@@ -7,6 +7,8 @@ use crate::layout::Layout;
 use crate::mesh::{Axes, AxisId, AxisSet, Wiring};
 use crate::topology::Topology;
 use crate::units::{Bytes, Time};
+use itertools::Itertools;
+use std::collections::BTreeMap;
 
 /// A number of bytes, as a fraction, over a rate in bytes per second.
 #[derive(Clone, Copy, Debug)]
@@ -90,14 +92,15 @@ fn bound_and_load(collective: &Collective, from: &Layout, topology: &Topology) -
         | Collective::AllToAll { .. }
         | Collective::Broadcast { .. }
         | Collective::Slice { .. }
-        | Collective::Open { .. } => wired(topology, axes)
-            .iter()
-            .map(|wire| {
-                let runs = mesh.runs(axes.in_order()).into_iter();
-                let of_wire = runs.filter(|run| run.iter().all(|axis| mesh.physical(axis) == wire));
-                of_wire.map(|run| diameter(topology, run, idle)).max().unwrap_or_default()
-            })
-            .sum(),
+        | Collective::Open { .. } => {
+            // Parts of one axis use the same links, and axes on one switch the same ports.
+            let mut longest: BTreeMap<AxisId, Time> = BTreeMap::new();
+            for run in mesh.runs(axes.in_order()) {
+                let known = longest.entry(topology.links(run).port).or_default();
+                *known = diameter(topology, run, idle).max(*known);
+            }
+            longest.into_values().sum()
+        }
     };
     (Bound { latency, bandwidth }, heaviest)
 }
@@ -138,13 +141,14 @@ fn leaving(topology: &Topology, wired: AxisSet) -> u128 {
     carried(topology, wired, |wiring, size| wiring.all_links(size) * (n / size))
 }
 
-/// Combined rate of a number of links along each axis, by its wiring and size.
+/// Combined rate of a number of links along each axis, by its wiring and size. Ports shared by several axes count once.
 fn carried(topology: &Topology, wired: AxisSet, count: impl Fn(Wiring, u64) -> u64) -> u128 {
+    let ports = wired.iter().unique_by(|axis| topology.axes[axis.index()].port);
     let along = |axis: AxisId| {
         let links = topology.axes[axis.index()];
         u128::from(count(links.wiring, topology.machine.size(axis))) * u128::from(links.one_way.per_second())
     };
-    wired.iter().map(along).sum()
+    ports.map(along).sum()
 }
 
 /// The middle links of one axis, or of a run of parts, in an AllToAll with `local` bytes per device; replicas share the
@@ -188,10 +192,8 @@ fn diameter(topology: &Topology, run: Axes, idle: AxisSet) -> Time {
     let (links, size) = (topology.links(run), run.group_size(&topology.mesh));
     // Replicas along another part may be nearer, but at most the distance around the ring of this part.
     let nearer = || others(topology, run).is_some_and(|others| !others.intersection(idle).is_empty());
-    let hops = match links.wiring {
-        Wiring::Ring | Wiring::Line if nearer() => Wiring::Ring.diameter(size),
-        Wiring::Ring | Wiring::Line => u64::from(links.apart) * links.wiring.diameter(size),
-        Wiring::Switch => 1,
-    };
-    links.hop_latency * hops
+    match links.wiring {
+        Wiring::Ring | Wiring::Line if nearer() => links.hop_latency * Wiring::Ring.diameter(size),
+        Wiring::Ring | Wiring::Line | Wiring::Switch => links.diameter(size),
+    }
 }

@@ -287,9 +287,7 @@ impl<'a> Regular<'a> {
 
     /// The time of an empty message between the most distant devices along the axis.
     fn diameter(&self, axis: AxisId) -> Time {
-        let (links, size) = (self.topology.links(axis), self.topology.mesh.size(axis));
-        let hops = if links.wiring == Wiring::Switch { links.switch.hops() } else { links.wiring.diameter(size) };
-        links.hop_latency * hops
+        self.topology.links(axis).diameter(self.topology.mesh.size(axis))
     }
 
     fn reason(&self, counted: Counted, load: Load, units: Units) -> Reason {

@@ -55,12 +55,21 @@ impl Wiring {
         }
     }
 
+    /// Sum of the distances from a device to all others in links, as a fraction; on a line the mean over all devices.
+    pub(crate) fn distances(self, size: u64) -> (u64, u64) {
+        match self {
+            Wiring::Ring => (size * size / 4, 1),
+            Wiring::Line => (size * size - 1, 3),
+            Wiring::Switch => (size - 1, 1),
+        }
+    }
+
     /// Load of the busiest link in an AllToAll, as a fraction of a device's block.
     ///
     /// On a ring the mean distance over two links per device, on a line the traffic across its middle.
     pub(crate) fn exchange_share(self, size: u64) -> (u64, u64) {
         match self {
-            Wiring::Ring => (size * size - size % 2, 8 * size),
+            Wiring::Ring => (self.distances(size).0, 2 * size),
             Wiring::Line => ((size / 2) * size.div_ceil(2), size),
             Wiring::Switch => (size - 1, size),
         }

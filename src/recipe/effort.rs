@@ -20,8 +20,7 @@ pub(super) fn is_too_large(topology: &Topology, kind: CollectiveKind, run: Axes,
     // Levels of a tree, which has a device per level along links.
     let levels = match topology.links(run).wiring {
         Wiring::Switch => u64::from(n.ilog2()),
-        Wiring::Ring => n / 2,
-        Wiring::Line => n - 1,
+        wiring @ (Wiring::Ring | Wiring::Line) => wiring.diameter(n),
     };
     let operations = match (method.family(), kind) {
         (_, CollectiveKind::Broadcast) => levels,

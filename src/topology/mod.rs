@@ -82,6 +82,15 @@ pub struct AxisLinks {
 }
 
 impl AxisLinks {
+    /// Latency between the most distant of this number of devices.
+    pub(crate) fn diameter(&self, size: u64) -> Time {
+        self.hop_latency
+            * match self.wiring {
+                Wiring::Ring | Wiring::Line => u64::from(self.apart) * self.wiring.diameter(size),
+                Wiring::Switch => self.switch.hops(),
+            }
+    }
+
     /// Busy time of a link for a message of this time at its rate, and the time of the hop. A link between devices is
     /// busy for the latency too if the rule says so; the port of a switch takes the next message as soon as it has sent
     /// the last one.

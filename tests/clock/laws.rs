@@ -3,10 +3,12 @@
 use crate::common::{compile, first_collective, programs};
 use itertools::iproduct;
 use shardc::compiler::{self, Options};
+use shardc::costs::CostModel;
 use shardc::recipe::Lowering;
 use shardc::report::{Findings, step_bound};
 use shardc::sim::clock;
 use shardc::topology::Hardware;
+use shardc::units::Time;
 use std::collections::BTreeMap;
 
 /// A collective along one axis, written by hand, with `V` bytes in full form on each device.
@@ -174,6 +176,35 @@ fn engines_keep_to_the_bounds() {
                 let bound = step_bound(&compiled.plan, step, &compiled.topology).bound;
                 assert!(timing.makespan >= bound.time(), "{source}\n{keep_all_gather}");
             }
+        }
+    }
+}
+
+/// A message crosses a switch once for all axes on it. On many devices, with an axis in parts, the bounds of whole axes
+/// do not apply.
+#[test]
+fn axes_on_one_switch_are_one_crossing() {
+    for (switch, line) in iproduct!(
+        ["cut_through", "store_and_forward"],
+        [
+            "A: bf16[I_PB, J]\nC = AllGather_{P,B}(A)",
+            "A: bf16[I, J]{U_PB}\nC = AllReduce_{P,B}(A)",
+            "A: bf16[I, J]{U_PB}\nC = ReduceScatter_{PB,I}(A)",
+            "A: bf16[I_PB, J]\nC = AllToAll_{PB,J}(A)",
+        ]
+    ) {
+        let toml = Hardware::named("h100_book").expect("shipped").to_toml();
+        let hardware = Hardware::from_toml(&toml.replace("cut_through", switch)).expect("a profile");
+        for (size, costs) in iproduct!([512, 65536], [CostModel::Exact, CostModel::Bytes]) {
+            let source = format!(
+                "mesh {{A: 16 over ib, B: 8 over ib}}\naxis A = {{Q: 4, P: 4}}\ndims {{I: {size}, J: 128}}\n{line}"
+            );
+            let program = compiler::check(&source).0.unwrap_or_else(|| panic!("{source}"));
+            let options = Options { hardware: Some(hardware.clone()), costs, ..Options::default() };
+            let compiled = compiler::compile(&program, &options).unwrap_or_else(|found| panic!("{found:?}\n{source}"));
+            let timing = clock::run(&compiled.schedule, &compiled.topology).expect("a time");
+            let bound = Findings::new(&compiled.plan, &compiled.topology).bound.time;
+            assert!(bound > Time::ZERO && timing.makespan >= bound, "{:?} {bound:?}\n{source}", timing.makespan);
         }
     }
 }
