@@ -177,6 +177,44 @@ impl Collective {
         }
     }
 
+    /// The collective on other axes, such as the parts of its own.
+    ///
+    /// - `list`: the axes in place of some, in order.
+    /// - `sharding`: the sharding in place of one.
+    #[must_use]
+    pub(crate) fn mapped(&self, list: &dyn Fn(Axes) -> Axes, sharding: &dyn Fn(&Sharding) -> Sharding) -> Collective {
+        let set = |axes: AxisSet| list(axes.in_order()).set();
+        match self {
+            Collective::AllGather { axes } => Collective::AllGather { axes: set(*axes) },
+            Collective::AllReduce { axes } => Collective::AllReduce { axes: set(*axes) },
+            Collective::Broadcast { axes } => Collective::Broadcast { axes: set(*axes) },
+            Collective::Open { axes } => Collective::Open { axes: set(*axes) },
+            Collective::ReduceScatter { dims } => {
+                Collective::ReduceScatter { dims: dims.iter().map(|axes| list(*axes)).collect() }
+            }
+            Collective::AllToAll { axes, from, to } => Collective::AllToAll { axes: list(*axes), from: *from, to: *to },
+            Collective::Slice { axes, dim } => Collective::Slice { axes: list(*axes), dim: *dim },
+            Collective::Permute { to } => Collective::Permute { to: sharding(to) },
+            Collective::Reshard { to, by } => {
+                let by = by.iter().map(|step| step.mapped(list, sharding)).collect();
+                Collective::Reshard { to: sharding(to), by }
+            }
+        }
+    }
+
+    /// Whether it names no axes; a move to a sharding always does.
+    pub(crate) fn is_empty(&self) -> bool {
+        match self {
+            Collective::AllGather { axes }
+            | Collective::AllReduce { axes }
+            | Collective::Broadcast { axes }
+            | Collective::Open { axes } => axes.is_empty(),
+            Collective::ReduceScatter { dims } => all_of(dims).is_empty(),
+            Collective::AllToAll { axes, .. } | Collective::Slice { axes, .. } => axes.is_empty(),
+            Collective::Permute { .. } | Collective::Reshard { .. } => false,
+        }
+    }
+
     /// The resulting sharding; `None` if the collective does not apply to `from`.
     pub fn apply(&self, from: &Sharding, mesh: &Mesh) -> Option<Sharding> {
         let mut to = from.clone();

@@ -413,29 +413,17 @@ pub fn plan(program: &Program, topology: &Topology, options: &Options) -> Result
             Err(_) => return Err(advice::unwritten(&ordinary()?)),
         },
     };
-    let plan = as_a_whole(plan, topology, options, costs.as_ref(), EFFORT)?;
+    let plan = as_a_whole(plan, topology, options, costs.as_ref(), Budget::WHOLE_EFFORT)?;
     if options.strict || options.overlap == Overlapping::None || !is_by_time(costs.as_ref()) {
         return Ok(plan);
     }
     let others = spread(topology, costs.as_ref(), &plan, request);
-    let wholes =
-        others.into_iter().filter_map(|other| as_a_whole(other, topology, options, costs.as_ref(), EFFORT).ok());
+    let wholes = others
+        .into_iter()
+        .filter_map(|other| as_a_whole(other, topology, options, costs.as_ref(), Budget::WHOLE_EFFORT).ok());
     let wholes: Vec<Plan> = wholes.collect();
     Ok(plan.unless_faster(wholes))
 }
-
-/// Operations times devices that are simulated to improve the cheapest plan in sequence: about 0.2 s.
-const EFFORT: usize = 2_000_000;
-/// Number of times that the weights are shifted to the busiest units.
-const SHIFTS: usize = 6;
-/// The share of the work limit for each of these searches.
-const SHARE_OF_A_SHIFT: u64 = 8;
-/// Most moves that a search with weights keeps; meshes with many axes use a restricted move set.
-const MOST_MOVES: usize = 50_000;
-/// Most steps of a plan for which other candidates are tried; longer plans take seconds each.
-const MOST_STEPS: usize = 500;
-/// Most candidates tried as a whole in addition to the cheapest plan in sequence.
-const MOST_WHOLE: usize = 2;
 
 /// Plans whose busiest unit is busy for less time than the given plan takes as a whole, sorted by the load of that unit.
 fn spread(topology: &Topology, costs: &dyn plan::Costs, whole: &Plan, request: Request) -> Vec<Plan> {
@@ -443,17 +431,17 @@ fn spread(topology: &Topology, costs: &dyn plan::Costs, whole: &Plan, request: R
     // To try layouts under a limit on memory takes long enough.
     let is_tried = whole.has_tried_layouts();
     let is_mixed = totals.compute > Time::ZERO && totals.communication > Time::ZERO;
-    let is_long = whole.steps.node_count() > MOST_STEPS;
+    let is_long = whole.steps.node_count() > Budget::MOST_SHIFTED_STEPS;
     if !is_mixed || is_long || is_tried || whole.program.mesh != topology.mesh {
         return Vec::new();
     }
     // What saves a hundredth.
     let most = Time::from_ticks(whole.time().ticks() - whole.time().ticks() / 100);
     let (program, mut balance) = (whole.unfilled(), Balance::new(topology));
-    let budget = request.budget.within_moves(MOST_MOVES).divided_by(SHARE_OF_A_SHIFT);
+    let budget = request.budget.within_moves(Budget::MOST_SHIFTED_MOVES).divided_by(Budget::SHARE_OF_A_SHIFT);
     let request = Request { alternatives: false, rewrites: false, budget, ..request };
     let mut found: Vec<(Time, Plan)> = Vec::new();
-    for _ in 0..SHIFTS {
+    for _ in 0..Budget::MOST_SHIFTS {
         let Ok(plan) = plan::plan_as(&program, &balance, request) else { break };
         if balance.bound(&plan) >= most {
             break;
@@ -465,7 +453,7 @@ fn spread(topology: &Topology, costs: &dyn plan::Costs, whole: &Plan, request: R
         balance = balance.shifted(&plan);
     }
     found.sort_by_key(|(busiest, _)| *busiest);
-    found.into_iter().take(MOST_WHOLE).map(|(_, plan)| plan.priced_by(costs)).collect()
+    found.into_iter().take(Budget::MOST_WHOLE).map(|(_, plan)| plan.priced_by(costs)).collect()
 }
 
 /// A plan with recipes and with its steps overlapped on the clock.

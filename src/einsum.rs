@@ -65,6 +65,13 @@ impl Einsum {
             .collect()
     }
 
+    /// Of a reduction: the dims of the operand that the result lacks, and the indices of the others, in order.
+    pub fn reduced(&self) -> (Vec<usize>, Vec<Index>) {
+        let indices = self.operands.iter().flatten();
+        let dims = indices.clone().enumerate().filter(|(_, index)| !self.result.contains(index)).map(|(dim, _)| dim);
+        (dims.collect(), indices.copied().filter(|index| self.result.contains(index)).collect())
+    }
+
     /// Length of each index, from the extents of the operands; `None` if two disagree.
     pub fn lengths(&self, extents: &[Vec<u64>]) -> Option<Vec<u64>> {
         let mut lengths: Vec<Option<u64>> = vec![None; self.index_count()];

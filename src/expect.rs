@@ -4,13 +4,14 @@ use crate::collective::{Collective, CollectiveKind};
 use crate::diag::Diagnostics;
 use crate::layout::{Dim, Layout, Sharding};
 use crate::mesh::{AxisSet, Mesh};
-use crate::plan::{Plan, StepId, StepOp};
+use crate::plan::{Plan, StepId, StepOp, Totals};
 use crate::program::{Definition, Expectation, ExpectationKind, ExpectedMove, Program, Value, Wanted};
 use crate::span::Span;
 use crate::syntax::{Amount, Measure, Unit};
 use crate::topology::Topology;
 use crate::units::{Bytes, Time};
 use itertools::Itertools;
+use std::cell::OnceCell;
 use thiserror::Error;
 
 /// A failed `expect` or `limit` line.
@@ -53,8 +54,9 @@ pub enum Breach {
 ///   the steps.
 pub fn judge(plan: &Plan, topology: &Topology, makespan: Option<Time>) -> Diagnostics {
     let mut diagnostics = Diagnostics::default();
+    let figures = Figures::new(plan, topology, makespan);
     for expectation in &plan.program.expectations {
-        if let Some(breach) = breach(plan, topology, makespan, expectation) {
+        if let Some(breach) = breach(&figures, expectation) {
             diagnostics.push(&breach);
         }
     }
@@ -66,8 +68,9 @@ pub fn judge(plan: &Plan, topology: &Topology, makespan: Option<Time>) -> Diagno
 /// # Errors
 /// The first limit that is exceeded.
 pub fn within_limits(plan: &Plan, topology: &Topology) -> Result<(), Breach> {
+    let figures = Figures::new(plan, topology, None);
     for limit in &plan.program.limits {
-        let (value, found) = measured(plan, topology, limit.measure, limit.amount.unit, None);
+        let (value, found) = figures.measured(limit.measure, limit.amount.unit);
         if value > allowed(&limit.amount, topology) {
             let (text, help) = (limit.amount.text.clone(), limit_help(limit.measure, limit.amount.unit, value));
             return Err(Breach::Limit { found, limit: text, help, at: limit.span.into() });
@@ -121,10 +124,11 @@ fn limit_help(measure: Measure, unit: Unit, value: u128) -> String {
     }
 }
 
-fn breach(plan: &Plan, topology: &Topology, makespan: Option<Time>, expectation: &Expectation) -> Option<Breach> {
+fn breach(figures: &Figures<'_>, expectation: &Expectation) -> Option<Breach> {
+    let Figures { plan, topology, .. } = figures;
     let (found, help) = match &expectation.kind {
         ExpectationKind::Bound { measure, strict, amount } => {
-            let (value, found) = measured(plan, topology, *measure, amount.unit, makespan);
+            let (value, found) = figures.measured(*measure, amount.unit);
             let most = allowed(amount, topology);
             if value < most || value == most && !strict {
                 return None;
@@ -158,20 +162,36 @@ fn breach(plan: &Plan, topology: &Topology, makespan: Option<Time>, expectation:
     Some(Breach::Expectation { expected: expectation.text.clone(), found, at: expectation.span.into(), help })
 }
 
-/// A measure of the plan in ticks, bytes or operations, and as text.
-fn measured(plan: &Plan, topology: &Topology, measure: Measure, unit: Unit, makespan: Option<Time>) -> (u128, String) {
-    let totals = plan.totals();
-    let bytes = |bytes: Bytes| (u128::from(bytes.0), format!("{bytes} per device"));
-    let time = |time: Time, what: &str| (time.ticks(), format!("{} {what}", topology.scale.show(time)));
-    match (measure, unit) {
-        (Measure::Time, _) => match makespan.or(plan.overlap.whole.map(|whole| whole.time)) {
-            Some(makespan) => time(makespan, "simulated"),
-            None => time(totals.time(), &format!("with {} costs, steps in sequence", plan.costs)),
-        },
-        (Measure::Memory, _) => bytes(totals.peak()),
-        (Measure::Communication, Unit::Picoseconds) => time(totals.communication, "of communication"),
-        (Measure::Communication, Unit::Bytes | Unit::Operations) => bytes(totals.received()),
-        (Measure::Flops, _) => (totals.flops, format!("{:.4e} operations per device", totals.flops as f64)),
+/// The figures of a plan that lines may bound.
+struct Figures<'a> {
+    plan: &'a Plan,
+    topology: &'a Topology,
+    makespan: Option<Time>,
+    /// Counted once, for the first line that needs them.
+    totals: OnceCell<Totals>,
+}
+
+impl<'a> Figures<'a> {
+    fn new(plan: &'a Plan, topology: &'a Topology, makespan: Option<Time>) -> Figures<'a> {
+        Figures { plan, topology, makespan, totals: OnceCell::new() }
+    }
+
+    /// A measure in ticks, bytes or operations, and as text.
+    fn measured(&self, measure: Measure, unit: Unit) -> (u128, String) {
+        let Figures { plan, topology, .. } = self;
+        let totals = self.totals.get_or_init(|| plan.totals());
+        let bytes = |bytes: Bytes| (u128::from(bytes.0), format!("{bytes} per device"));
+        let time = |time: Time, what: &str| (time.ticks(), format!("{} {what}", topology.scale.show(time)));
+        match (measure, unit) {
+            (Measure::Time, _) => match self.makespan.or(plan.overlap.whole.map(|whole| whole.time)) {
+                Some(makespan) => time(makespan, "simulated"),
+                None => time(totals.time(), &format!("with {} costs, steps in sequence", plan.costs)),
+            },
+            (Measure::Memory, _) => bytes(totals.peak()),
+            (Measure::Communication, Unit::Picoseconds) => time(totals.communication, "of communication"),
+            (Measure::Communication, Unit::Bytes | Unit::Operations) => bytes(totals.received()),
+            (Measure::Flops, _) => (totals.flops, format!("{:.4e} operations per device", totals.flops as f64)),
+        }
     }
 }
 

@@ -21,6 +21,14 @@ pub struct Point {
     pub hardware: Option<Hardware>,
 }
 
+impl Point {
+    /// The options of a compilation at this point.
+    pub(crate) fn options(&self, options: &Options) -> Options {
+        let hardware = self.hardware.clone().or_else(|| options.hardware.clone());
+        Options { hardware, ..options.clone() }
+    }
+}
+
 /// Figures of a plan at a point.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Figures {
@@ -188,8 +196,7 @@ pub fn crossings(
 }
 
 fn planned(program: &Program, point: &Point, options: &Options) -> Result<Figures, Diagnostics> {
-    let hardware = point.hardware.clone().or_else(|| options.hardware.clone());
-    let options = Options { hardware, ..options.clone() };
+    let options = point.options(options);
     let topology = compiler::machine(program, &options)?;
     let plan = compiler::plan(program, &topology, &options)?;
     Ok(figures(&plan, &compiler::machine_as_planned(&plan, &topology)))

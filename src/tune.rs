@@ -162,8 +162,7 @@ fn bounded(
     let (program, found) =
         compiler::check_with(source, &point.sizes, spelling, point.hardware.as_ref().or(options.hardware.as_ref()))?;
     let of = |program: &Program| {
-        let hardware = point.hardware.clone().or_else(|| options.hardware.clone());
-        let options = Options { hardware, ..options.clone() };
+        let options = point.options(options);
         let topology = compiler::machine(program, &options).ok()?;
         let floor = costs::floor_of(program, &topology, options.costs, true, options.budget)?;
         Some(topology.scale.seconds(floor.time))

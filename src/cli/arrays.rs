@@ -150,13 +150,7 @@ impl Arrays {
             let stack = read(&stack).map_err(|error| {
                 stored.failed(path, &error, &format!(" (or {:?}, for all iterations)", array.valid))
             })?;
-            let part = |at: u64| {
-                let rest = array.valid.iter().map(|extent| 0..*extent);
-                let part = stack.slice(&std::iter::once(at..at + 1).chain(rest).collect::<Vec<_>>());
-                let part = part.expect("a part of the stack").to_le_bytes();
-                Tensor::from_le_bytes(array.dtype, &array.valid, &part).expect("the part has the elements of the array")
-            };
-            inputs.extend(std::iter::once(id).chain(others).zip((0..).map(part)));
+            inputs.extend(std::iter::once(id).chain(others).zip(stack.unstacked()));
         }
         Ok(inputs)
     }

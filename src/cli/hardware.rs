@@ -1,10 +1,10 @@
 //! `shardc hardware`
 
 use super::{Failure, Format, Output, input};
+use crate::report::table;
 use crate::topology::{self, ProfileDocument, WiringRule};
 use crate::units::Bytes;
 use clap::Args;
-use comfy_table::{ContentArrangement, Table};
 use serde::Serialize;
 
 #[derive(Debug, Args)]
@@ -40,9 +40,7 @@ impl Hardware {
 
 /// Formats the table of profiles: peak rates, memory and links.
 fn list() -> String {
-    let mut table = Table::new();
-    table.load_style(comfy_table::presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
-    table.set_header(["name", "bf16 FLOP/s", "memory", "memory/s", "link/s one way", "source", "rings"]);
+    let mut table = table::new(["name", "bf16 FLOP/s", "memory", "memory/s", "link/s one way", "source", "rings"], []);
     for hardware in topology::Hardware::names().filter_map(topology::Hardware::named) {
         let [memory, link] =
             [hardware.hbm_bandwidth, hardware.network.one_way].map(|rate| Bytes(rate.per_second()).to_string());
@@ -61,7 +59,7 @@ fn list() -> String {
             rings(hardware.network.wiring),
         ]);
     }
-    table.lines().map(|line| format!("{}\n", line.trim_end())).collect()
+    table::lines(&table)
 }
 
 fn rings(rule: WiringRule) -> String {

@@ -65,9 +65,6 @@ pub struct Floor {
 /// With more axes, only all links together and those of single axes are considered.
 const MOST_AXES: usize = 3;
 
-/// Maximum number of moves examined per unit; beyond it, the heaviest unit found so far is returned.
-const MOST_WORK: u64 = 4_000_000;
-
 /// The lower bound for the program of a plan, on the axes that the plan uses. `None` if the minimum is 0, or there
 /// are too many layouts.
 ///
@@ -101,7 +98,7 @@ pub fn floor_of(
             heaviest = Some(Floor { time, unit });
         }
         work += least.work;
-        if work > MOST_WORK {
+        if work > Budget::MOST_WORK_OF_A_BOUND {
             break;
         }
     }

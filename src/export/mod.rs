@@ -9,6 +9,7 @@
 //! collectives.
 
 pub mod chakra;
+mod functions;
 pub mod goal;
 pub mod jax;
 pub mod messages;

@@ -75,8 +75,27 @@ pub enum TableError {
 /// Filter: lines must have these values in these columns.
 pub type Only = [(String, String)];
 
-/// Lines with their numbers from 1.
-type Records = Vec<(u64, StringRecord)>;
+/// A line with its number, from 1.
+struct Record {
+    line: u64,
+    fields: StringRecord,
+}
+
+impl Record {
+    /// The text in a column.
+    fn field(&self, place: usize) -> &str {
+        self.fields.get(place).unwrap_or("").trim()
+    }
+
+    /// The figure in a column.
+    ///
+    /// # Errors
+    /// If the text is not `wanted`.
+    fn read<T>(&self, place: usize, parse: impl Fn(&str) -> Option<T>, wanted: &'static str) -> Result<T, TableError> {
+        let found = self.field(place);
+        parse(found).ok_or_else(|| TableError::Field { line: self.line, found: found.to_owned(), wanted })
+    }
+}
 
 /// Accepted names of each column.
 const KIND: [&str; 2] = ["collective", "kind"];
@@ -100,25 +119,21 @@ pub fn collectives(text: &str, only: &Only) -> Result<Vec<Collective>, TableErro
     let (kind, devices, bytes, time) = (kind?, devices?, bytes?, time?);
     some(&records, only)?;
     let dtype = column(&columns, &["dtype", "type"]).ok();
-    let row = |(line, record): &(u64, StringRecord)| {
-        let field = |place: usize| record.get(place).unwrap_or("").trim();
-        let wrong = |place: usize, wanted| TableError::Field { line: *line, found: field(place).to_owned(), wanted };
+    let row = |record: &Record| {
+        let count = |text: &str| text.parse().ok().filter(|devices| (2..=1 << 20).contains(devices));
         Ok(Collective {
-            is_float: dtype.is_some_and(|place| is_float(field(place))),
-            kind: kind_of(field(kind)).ok_or_else(|| wrong(kind, COLLECTIVES))?,
-            devices: field(devices)
-                .parse()
-                .ok()
-                .filter(|devices| (2..=1 << 20).contains(devices))
-                .ok_or_else(|| wrong(devices, "a number of devices, at least 2"))?,
-            bytes: field(bytes).parse().map_err(|_| wrong(bytes, "a number of bytes"))?,
-            microseconds: microseconds(field(time)).ok_or_else(|| wrong(time, "a time above 0 in microseconds"))?,
+            is_float: dtype.is_some_and(|place| is_float(record.field(place))),
+            kind: record.read(kind, kind_of, COLLECTIVES)?,
+            devices: record.read(devices, count, "a number of devices, at least 2")?,
+            bytes: record.read(bytes, |text| text.parse().ok(), "a number of bytes")?,
+            microseconds: record.read(time, microseconds, MICROSECONDS)?,
         })
     };
     records.iter().map(row).collect()
 }
 
 const COLLECTIVES: &str = "AllGather, ReduceScatter, AllReduce or AllToAll";
+const MICROSECONDS: &str = "a time above 0 in microseconds";
 
 /// Parses a collective in any spelling: `all_gather`, `AllGather`, `all_gather_perf`.
 fn kind_of(name: &str) -> Option<CollectiveKind> {
@@ -152,16 +167,14 @@ pub fn products(text: &str, only: &Only) -> Result<Vec<Product>, TableError> {
     let [m, n, k, dtype, time] = [&["m"][..], &["n"], &["k"], &["dtype"], &TIME].map(|names| column(&columns, names));
     let (m, n, k, dtype, time) = (m?, n?, k?, dtype?, time?);
     some(&records, only)?;
-    let row = |(line, record): &(u64, StringRecord)| {
-        let field = |place: usize| record.get(place).unwrap_or("").trim();
-        let wrong = |place: usize, wanted| TableError::Field { line: *line, found: field(place).to_owned(), wanted };
+    let row = |record: &Record| {
         let extent = |place: usize| {
-            let extent = field(place).parse().ok().filter(|extent| (1..=1 << 20).contains(extent));
-            extent.ok_or_else(|| wrong(place, "an extent from 1 to 1048576"))
+            let extent = |text: &str| text.parse().ok().filter(|extent| (1..=1 << 20).contains(extent));
+            record.read(place, extent, "an extent from 1 to 1048576")
         };
-        let element = element_of(field(dtype)).ok_or_else(|| wrong(dtype, "a dtype such as bf16, f8e4m3 or int8"))?;
-        let microseconds = microseconds(field(time)).ok_or_else(|| wrong(time, "a time above 0 in microseconds"))?;
-        let is_float = !field(dtype).to_ascii_lowercase().contains("int");
+        let element = record.read(dtype, element_of, "a dtype such as bf16, f8e4m3 or int8")?;
+        let microseconds = record.read(time, microseconds, MICROSECONDS)?;
+        let is_float = !record.field(dtype).to_ascii_lowercase().contains("int");
         Ok(Product { m: extent(m)?, n: extent(n)?, k: extent(k)?, element, is_float, result: 2, microseconds })
     };
     records.iter().map(row).collect()
@@ -174,7 +187,7 @@ fn element_of(dtype: &str) -> Option<u64> {
 }
 
 /// The column names, and each matching line with its number.
-fn records(text: &str, only: &Only) -> Result<(Vec<String>, Records), TableError> {
+fn records(text: &str, only: &Only) -> Result<(Vec<String>, Vec<Record>), TableError> {
     let mut reader = csv::ReaderBuilder::new().comment(Some(b'#')).trim(csv::Trim::All).from_reader(text.as_bytes());
     let wrong = |error: csv::Error| TableError::Csv(error.to_string());
     let columns: Vec<String> = reader.headers().map_err(wrong)?.iter().map(str::to_lowercase).collect();
@@ -187,14 +200,14 @@ fn records(text: &str, only: &Only) -> Result<(Vec<String>, Records), TableError
         let record = record.map_err(wrong)?;
         let line = record.position().map_or(0, csv::Position::line);
         if only.iter().all(|(place, value)| record.get(*place) == Some(value)) {
-            records.push((line, record));
+            records.push(Record { line, fields: record });
         }
     }
     Ok((columns, records))
 }
 
 /// Checks that at least one line matches.
-fn some(records: &Records, only: &Only) -> Result<(), TableError> {
+fn some(records: &[Record], only: &Only) -> Result<(), TableError> {
     if !records.is_empty() {
         return Ok(());
     }
@@ -227,7 +240,7 @@ fn nccl_tests(text: &str) -> Result<Vec<Collective>, TableError> {
             continue;
         };
         let time = fields.get(5).copied().unwrap_or("");
-        let wanted = "a time above 0 in microseconds";
+        let wanted = MICROSECONDS;
         let microseconds =
             microseconds(time).ok_or_else(|| TableError::Field { line, found: time.to_owned(), wanted })?;
         let all = if kind == CollectiveKind::AllToAll { u64::from(devices) } else { 1 };

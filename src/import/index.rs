@@ -4,7 +4,7 @@
 //! Parts of one size, such as the halves of a rotary embedding, become a dim of their own: `N = R*P`.
 
 use super::ImportError;
-use super::module::{Operation, number, numbers};
+use super::module::{Operation, number, places};
 use super::operation::{attribute, call, choose, ranges};
 use super::output::{Expr, Statement};
 use super::translate::{Translator, cast, fold, infix};
@@ -15,6 +15,16 @@ use std::rc::Rc;
 #[expect(clippy::cast_precision_loss, reason = "sizes of tensors are far below 2^53")]
 fn count(number: u64) -> Rc<Expr> {
     Rc::new(Expr::Number(number as f64))
+}
+
+/// The indices of a gather or scatter without the dim of their vectors, which has one element.
+fn rows_of(operation: &Operation<'_>, mut indices: Value) -> Value {
+    if let Some(vector) = number(&operation.trees, "index_vector_dim").and_then(|at| usize::try_from(at).ok())
+        && vector < indices.shape.len()
+    {
+        indices.shape.remove(vector);
+    }
+    indices
 }
 
 impl<'m, 'a> Translator<'m, 'a> {
@@ -438,21 +448,14 @@ impl<'m, 'a> Translator<'m, 'a> {
     ) -> Result<Value, ImportError> {
         let [table, ids] =
             <[Value; 2]>::try_from(operands).map_err(|_| self.refused(operation, "it has other than two operands"))?;
-        let of = |key: &str| -> Vec<usize> {
-            numbers(&operation.trees, key).iter().filter_map(|at| usize::try_from(*at).ok()).collect()
-        };
+        let of = |key: &str| places(&operation.trees, key);
         let (offsets, collapsed, map) = (of("offset_dims"), of("collapsed_slice_dims"), of("start_index_map"));
         let (batch, batch_ids) = (of("operand_batching_dims"), of("start_indices_batching_dims"));
         let sizes = of("slice_sizes");
         let [row] = map[..] else {
             return Err(self.refused(operation, "rows are named by several indices at once"));
         };
-        let mut places = ids;
-        if let Some(vector) = number(&operation.trees, "index_vector_dim").and_then(|at| usize::try_from(at).ok())
-            && vector < places.shape.len()
-        {
-            places.shape.remove(vector);
-        }
+        let places = rows_of(operation, ids);
         let rank = table.shape.len();
         let is_whole = |at: usize, dims: &mut super::dims::Dims| {
             sizes.get(at).copied() == usize::try_from(value::size(dims, &table.shape[at])).ok()
@@ -528,9 +531,7 @@ impl<'m, 'a> Translator<'m, 'a> {
         if !adds {
             return Err(self.refused(operation, "only updates that are added are in the language"));
         }
-        let of = |key: &str| -> Vec<usize> {
-            numbers(&operation.trees, key).iter().filter_map(|at| usize::try_from(*at).ok()).collect()
-        };
+        let of = |key: &str| places(&operation.trees, key);
         let (windows, inserted, map) =
             (of("update_window_dims"), of("inserted_window_dims"), of("scatter_dims_to_operand_dims"));
         let (batch, batch_ids) = (of("input_batching_dims"), of("scatter_indices_batching_dims"));
@@ -538,12 +539,7 @@ impl<'m, 'a> Translator<'m, 'a> {
         let [row] = map[..] else {
             return Err(self.refused(operation, "rows are named by several indices at once"));
         };
-        let mut places = ids;
-        if let Some(vector) = number(&operation.trees, "index_vector_dim").and_then(|at| usize::try_from(at).ok())
-            && vector < places.shape.len()
-        {
-            places.shape.remove(vector);
-        }
+        let places = rows_of(operation, ids);
         // Updates: dims of the indices, then those of a row, a row of size 1 left out.
         let mut of_rows: Vec<Position> = Vec::new();
         let mut of_updates: Vec<Position> = Vec::new();

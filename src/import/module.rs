@@ -466,6 +466,11 @@ pub(super) fn numbers(trees: &[Tree<'_>], key: &str) -> Vec<i64> {
     lists(trees, key).and_then(|lists| lists.into_iter().next()).unwrap_or_default()
 }
 
+/// Places in the list after `key =`, such as dim numbers.
+pub(super) fn places(trees: &[Tree<'_>], key: &str) -> Vec<usize> {
+    numbers(trees, key).iter().filter_map(|at| usize::try_from(*at).ok()).collect()
+}
+
 /// The number behind `key =`.
 pub(super) fn number(trees: &[Tree<'_>], key: &str) -> Option<i64> {
     value_of(trees, key)?.first()?.word()?.parse().ok()

@@ -279,8 +279,7 @@ impl<'m, 'a> Translator<'m, 'a> {
 
     fn dot(&mut self, operation: &Operation<'a>, a: Value, b: Value, dtype: DType) -> Result<Value, ImportError> {
         let pairs = |keys: [&str; 3]| -> [Vec<usize>; 2] {
-            let of =
-                |key: &str| numbers(&operation.trees, key).iter().filter_map(|at| usize::try_from(*at).ok()).collect();
+            let of = |key: &str| module::places(&operation.trees, key);
             match lists(&operation.trees, keys[0]) {
                 Some(both) => [0, 1].map(|side| {
                     both.get(side).into_iter().flatten().filter_map(|at| usize::try_from(*at).ok()).collect()

@@ -126,24 +126,39 @@ impl Graph {
         let mut text = String::from("digraph shardc {\n");
         text.push_str("  graph [fontname=\"sans-serif\"];\n");
         text.push_str("  node [shape=box, style=\"filled,rounded\", fontname=\"sans-serif\", fontsize=11];\n");
-        let line = |text: &mut String, depth: &str, place: usize, node: &Node| {
-            let label: Vec<String> = node.lines.iter().map(|line| escape::dot(line)).collect();
-            let (label, fill) = (label.join("\\n"), node.kind.tint());
-            writeln!(text, "{depth}n{place} [label=\"{label}\", fillcolor=\"{fill}\"];").expect("a string");
+        let node = |node: &Node| {
+            let (label, fill) = (node.lines.iter().map(|line| escape::dot(line)).join("\\n"), node.kind.tint());
+            format!(" [label=\"{label}\", fillcolor=\"{fill}\"];")
         };
-        let nodes = || self.nodes.iter().enumerate();
-        for (group, name) in &self.groups {
-            writeln!(text, "  subgraph cluster_{group} {{\n    label=\"{}\";", escape::dot(name)).expect("a string");
-            nodes()
-                .filter(|(_, node)| node.group == Some(*group))
-                .for_each(|(at, node)| line(&mut text, "    ", at, node));
-            text.push_str("  }\n");
-        }
-        nodes().filter(|(_, node)| node.group.is_none()).for_each(|(at, node)| line(&mut text, "  ", at, node));
+        let group = |group, name: &str| {
+            [format!("subgraph cluster_{group} {{\n    label=\"{}\";", escape::dot(name)), "}".to_owned()]
+        };
+        text.push_str(&self.grouped(node, group));
         for (from, to) in &self.edges {
             writeln!(text, "  n{from} -> n{to};").expect("a string");
         }
         text + "}\n"
+    }
+
+    /// The nodes, one per line, those of groups first.
+    ///
+    /// - `node`: what follows the name of a node.
+    /// - `group`: what is before and behind the nodes of a group.
+    fn grouped(&self, node: impl Fn(&Node) -> String, group: impl Fn(u32, &str) -> [String; 2]) -> String {
+        let members = |text: &mut String, of: Option<u32>, depth: &str| {
+            for (place, own) in self.nodes.iter().enumerate().filter(|(_, node)| node.group == of) {
+                writeln!(text, "{depth}n{place}{}", node(own)).expect("a string");
+            }
+        };
+        let mut text = String::new();
+        for (number, name) in &self.groups {
+            let [before, behind] = group(*number, name);
+            writeln!(text, "  {before}").expect("a string");
+            members(&mut text, Some(*number), "    ");
+            writeln!(text, "  {behind}").expect("a string");
+        }
+        members(&mut text, None, "  ");
+        text
     }
 
     /// The default limits of Mermaid that the graph exceeds, in words; `None` if it exceeds none.
@@ -161,20 +176,12 @@ impl Graph {
     /// Writes the graph as a Mermaid flowchart: <https://mermaid.js.org/syntax/flowchart.html>.
     pub fn mermaid(&self) -> String {
         let mut text = String::from("flowchart TD\n");
-        let line = |text: &mut String, depth: &str, place: usize, node: &Node| {
-            let label: Vec<String> = node.lines.iter().map(|line| escape::mermaid(line)).collect();
-            let (label, class) = (label.join("<br/>"), node.kind.name());
-            writeln!(text, "{depth}n{place}[\"{label}\"]:::{class}").expect("a string");
+        let node = |node: &Node| {
+            let label = node.lines.iter().map(|line| escape::mermaid(line)).join("<br/>");
+            format!("[\"{label}\"]:::{}", node.kind.name())
         };
-        let nodes = || self.nodes.iter().enumerate();
-        for (group, name) in &self.groups {
-            writeln!(text, "  subgraph s{group}[\"{}\"]", escape::mermaid(name)).expect("a string");
-            nodes()
-                .filter(|(_, node)| node.group == Some(*group))
-                .for_each(|(at, node)| line(&mut text, "    ", at, node));
-            text.push_str("  end\n");
-        }
-        nodes().filter(|(_, node)| node.group.is_none()).for_each(|(at, node)| line(&mut text, "  ", at, node));
+        let group = |group, name: &str| [format!("subgraph s{group}[\"{}\"]", escape::mermaid(name)), "end".to_owned()];
+        text.push_str(&self.grouped(node, group));
         for (from, to) in &self.edges {
             writeln!(text, "  n{from} --> n{to}").expect("a string");
         }

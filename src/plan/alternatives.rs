@@ -7,7 +7,7 @@ use super::assignments::Assignment;
 use super::prices::Prices;
 use super::reshard::{Distances, Node, Pricing, Score, SearchOptions};
 use super::search::{Origin, Search, Way};
-use super::{Alternative, Costs as _, Pinned, collective_name};
+use super::{Alternative, Budget, Costs as _, Pinned, collective_name};
 use crate::collective::{Collective, CollectiveKind};
 use crate::mesh::Axes;
 use crate::program::ValueId;
@@ -17,9 +17,6 @@ use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
 use std::rc::Rc;
-
-/// Number of alternatives kept per product.
-const MOST_ALTERNATIVES: usize = 8;
 
 /// Moves, each with the array and its starting layout.
 type Path = Vec<(ValueId, Node, Rc<Collective>)>;
@@ -37,7 +34,8 @@ pub(super) fn alternatives(
     known_prices: &Prices<'_>,
     prices: &mut usize,
 ) -> (Vec<Alternative>, Option<Pinned>) {
-    let most = if search.options.alternatives && !search.budget.is_restricted() { MOST_ALTERNATIVES } else { 1 };
+    let most =
+        if search.options.alternatives && !search.budget.is_restricted() { Budget::MOST_ALTERNATIVES } else { 1 };
     let ways = search.ways(id);
     let (onward, before) = (FxHashMap::default(), FxHashMap::default());
     let mut ranking = Ranking { search, id, target, known_prices, ways, waiting: BinaryHeap::new(), onward, before };

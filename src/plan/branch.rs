@@ -8,7 +8,7 @@
 use super::build::{Built, build};
 use super::reshard::{Node, Score};
 use super::search::{Found, Places, Search, Settled, most_taken};
-use super::{PlanError, Stop};
+use super::{Budget, PlanError, Stop};
 use crate::layout::{DimId, Sharding};
 use crate::mesh::{Axes, AxisSet};
 use crate::program::{Definition, Program, ValueId, Wanted};
@@ -73,16 +73,6 @@ pub(super) fn solve(search: Search<'_>) -> Result<Solved<'_>, PlanError> {
     let work = search.work();
     Ok(Solved { built: build(search), least, stop, work })
 }
-
-/// The share of the work limit in which a part of an unfinished plan is searched again.
-const SHARE_OF_A_PART: u64 = 8;
-/// The most parts that are searched again.
-const MOST_PARTS: usize = 16;
-
-/// At the work limit, a gap of 1/1000 to the bound is accepted; before, a proportionally smaller one.
-const LEAST_GAP: u128 = 1000;
-/// No gap is accepted within the first 1/16 of the work, in which most programs are solved completely.
-const FIRST_SHARE: u64 = 16;
 
 /// Branches explored in order of their bounds before the search dives for a first plan.
 const PATIENCE: usize = 8;
@@ -175,7 +165,7 @@ impl Tree<'_> {
         let Some(best) = &self.best else { return false };
         let (score, gap) = (best.score.first(), best.score.first().saturating_sub(bound));
         let most = score.saturating_mul(u128::from(self.work())) / u128::from(self.most_work.max(1));
-        self.work() > self.most_work / FIRST_SHARE && gap.saturating_mul(LEAST_GAP) < most
+        self.work() > self.most_work / Budget::FIRST_SHARE && gap.saturating_mul(Budget::LEAST_GAP) < most
     }
 
     /// Compares the best plan of an unfinished search with those in which each dim has the axes that it has in the
@@ -199,8 +189,8 @@ impl Tree<'_> {
         if decided.len() < 2 {
             return;
         }
-        let work = self.search.options.budget.most_work() / SHARE_OF_A_PART;
-        for part in decided.into_iter().take(MOST_PARTS) {
+        let work = self.search.options.budget.most_work() / Budget::SHARE_OF_A_PART;
+        for part in decided.into_iter().take(Budget::MOST_SEARCHED_AGAIN) {
             let Some(best) = &self.best else { return };
             let mut settled = best.settled.clone();
             for id in self.search.program.value_ids().filter(|id| self.search.is_shared(*id)) {

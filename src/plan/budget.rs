@@ -1,4 +1,4 @@
-//! Limits on a search: moves, which need memory, and time.
+//! Limits of the planner: those of the caller on moves, which need memory, and on time, and the fixed ones.
 
 use super::Stop;
 use crate::units::Bytes;
@@ -31,17 +31,93 @@ impl Default for Budget {
     }
 }
 
+/// # One search
 impl Budget {
     /// Moves examined by branch and bound before it ends with the best plan found.
     pub const MOST_WORK: u64 = 4_000_000;
+    /// At the work limit, a gap of 1/1000 to the bound is accepted; before, a proportionally smaller one.
+    pub const LEAST_GAP: u128 = 1000;
+    /// No gap is accepted within the first 1/16 of the work, in which most programs are solved completely.
+    pub const FIRST_SHARE: u64 = 16;
+    /// The share of the work limit in which a part of an unfinished plan is searched again.
+    pub const SHARE_OF_A_PART: u64 = 8;
+    /// The most parts that are searched again.
+    pub const MOST_SEARCHED_AGAIN: usize = 16;
     /// Rounds of lazy pricing. After that, only moves with known prices are used, and the plan is above the lower
     /// bound.
     pub const MOST_ROUNDS: usize = 96;
-    /// Plans made for a program with layout holes and a memory limit.
-    pub const MOST_PLANS: usize = 400;
+    /// Above this number of axes that move to a dim at once, only their own order and mesh order are tried.
+    pub const MOST_ORDERED: usize = 6;
+    /// Permutes out of one sharding; a dim over n axes of one size has n! of them.
+    pub const MOST_PERMUTES: usize = 6_000;
+    /// Above this number of ways to spread the axes of a sum over the dims, all of them go to one dim.
+    pub const MOST_SPREAD: usize = 4096;
+    /// In larger kernels, all users of a value count as connected.
+    pub const MOST_MEMBERS: usize = 256;
+    /// Longest program for which dependencies between products are computed.
+    pub const MOST_LOOKED_BACK: usize = 2048;
+    /// Alternatives kept per product.
+    pub const MOST_ALTERNATIVES: usize = 8;
+    /// Expensive prices computed for alternatives.
+    pub const MOST_PRICES: usize = 24;
+    /// Moves examined for each engine or group of links in the search for a lower bound.
+    pub const MOST_WORK_OF_A_BOUND: u64 = 4_000_000;
+}
+
+/// # Several searches for one program
+impl Budget {
+    /// Least saving of the plan of a changed program, such as one with a split softmax: 1/100.
+    pub const LEAST_SAVING: u128 = 100;
+    /// Rewritten programs that are planned.
+    pub const MOST_REWRITES: usize = 32;
+    /// Values of all rewritten programs together; reduces their number for large programs.
+    pub const MOST_REWRITTEN_VALUES: usize = 4_000;
+    /// The share of the work limit for each rewritten program, if the program as written met this limit.
+    pub const SHARE_OF_A_REWRITE: u64 = 4;
     /// Parts of axes searched together: the number of layouts is factorial in them.
     pub const MOST_PARTS: usize = 4;
+    /// Layouts of one input.
+    pub const MOST_LAYOUTS: usize = 1 << 12;
+    /// Layouts of one input with axes in mesh order.
+    pub const MOST_PLAIN: usize = 1 << 14;
+    /// Plans made for a program with layout holes and a memory limit.
+    pub const MOST_PLANS: usize = 400;
+    /// With more combinations of layouts: times that the rent is doubled until the layouts fit.
+    pub const MOST_DOUBLED: u32 = 24;
+    /// Times that the interval between two rents is then halved.
+    pub const MOST_HALVED: usize = 6;
+    /// Layouts tried by local search after the rent.
+    pub const MOST_CHANGED: usize = 200;
+    /// The share of the work limit for each of them.
+    pub const SHARE_OF_A_CHANGE: u64 = 40;
+    /// Times that the options are tightened until a plan is within the limits of the program.
+    pub const MOST_TIGHTENED: u32 = 24;
+    /// Rounds that only learn the memory of steps before the options are tightened.
+    pub const MOST_LEARNED: u32 = 48;
+}
 
+/// # Plans with overlap
+impl Budget {
+    /// Operations times devices that are simulated to improve the cheapest plan in sequence: about 0.2 s.
+    pub const WHOLE_EFFORT: usize = 2_000_000;
+    /// Times that the weights of the load are shifted to the busiest units.
+    pub const MOST_SHIFTS: usize = 6;
+    /// The share of the work limit for each of these searches.
+    pub const SHARE_OF_A_SHIFT: u64 = 8;
+    /// Moves that such a search keeps; meshes with many axes use a restricted move set.
+    pub const MOST_SHIFTED_MOVES: usize = 50_000;
+    /// Steps of a plan for which they are made; longer plans take seconds each.
+    pub const MOST_SHIFTED_STEPS: usize = 500;
+    /// Plans tried as a whole in addition to the cheapest plan in sequence.
+    pub const MOST_WHOLE: usize = 2;
+    /// Collectives and products of a split run after its first one.
+    pub const MOST_ENDS: usize = 8;
+    /// Up to this number of possible starts, runs are grown from all of them; which of two conflicting runs is found
+    /// depends on the start.
+    pub const MOST_SEEDS: usize = 128;
+}
+
+impl Budget {
     /// The number of moves that fit into this memory.
     #[must_use]
     pub fn within_memory(self, memory: Bytes) -> Budget {

@@ -7,7 +7,7 @@ use super::fused;
 use super::prices::Prices;
 use super::reshard::{Back, Distances, Node, Score};
 use super::search::{FREE, Origin, Search};
-use super::{Choice, Cost, LocalWork, Objective, Overlap, Plan, Step, StepId, StepOp, Stop, local_cost, usage};
+use super::{Budget, Choice, Cost, LocalWork, Objective, Overlap, Plan, Step, StepId, StepOp, Stop, local_cost, usage};
 use crate::collective::Collective;
 use crate::function::Function;
 use crate::fusion::Access;
@@ -21,9 +21,6 @@ use petgraph::graph::DiGraph;
 use rustc_hash::FxHashMap;
 use std::rc::Rc;
 
-/// Number of expensive prices computed for alternatives.
-const MOST_PRICES: usize = 24;
-
 /// Follows the chosen paths back from the outputs. [`Built::finish`] adds the alternatives.
 pub(super) fn build(search: Search<'_>) -> Built<'_> {
     let program = search.program.clone();
@@ -35,7 +32,7 @@ pub(super) fn build(search: Search<'_>) -> Built<'_> {
         steps: DiGraph::new(),
         made: FxHashMap::default(),
         chosen: Vec::new(),
-        prices: MOST_PRICES,
+        prices: Budget::MOST_PRICES,
     };
     let mut outputs = Vec::new();
     // Values in program order, so that steps follow the program. Unused values are planned, too.

@@ -2,7 +2,7 @@
 //!
 //! A kernel of a plan is a part of a kernel of the program: communicated values leave it.
 
-use super::{Plan, Step, StepId, StepOp, operands};
+use super::{Budget, Plan, Step, StepId, StepOp, operands};
 use crate::collective::Collective;
 use crate::function::Function;
 use crate::fusion::{self, Access, Fusion, Makes, Node, Role, Writes};
@@ -173,9 +173,6 @@ impl Structure {
     }
 }
 
-/// In larger kernels, all users of a value count as connected.
-const MOST_MEMBERS: usize = 256;
-
 /// The users that pay for reading a value of their kernel from elsewhere, as pairs with the value.
 ///
 /// Users that are connected without the value may still be one kernel behind a break, which reads it once. Of these only one
@@ -193,7 +190,7 @@ fn readers_of(
         let from = |member: &usize| inside.range((*member, 0)..=(*member, usize::MAX)).copied();
         for value in kernel {
             let users: Vec<usize> = from(value).map(|(_, user)| user).collect();
-            if users.len() < 2 || kernel.len() > MOST_MEMBERS {
+            if users.len() < 2 || kernel.len() > Budget::MOST_MEMBERS {
                 readers.extend(users.last().map(|user| (*value, *user)));
                 continue;
             }

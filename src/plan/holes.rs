@@ -4,10 +4,11 @@
 //! inputs are tried one by one with a plan each, if they are few. Otherwise bytes of these inputs get a price, a
 //! *rent*, at which the layouts come close to the limit; then one or two layouts at a time are changed for better ones.
 
+use super::goal::{Rank, rank};
 use super::layouts::layouts;
+use super::problem::{Problem, Solve};
 use super::reshard::SearchOptions;
-use super::score::{Rank, figure, rank};
-use super::stages::{Problem, Solve};
+use super::score::figure;
 use super::{Budget, Objective, Plan, PlanError, StepOp, Stop, limits};
 use crate::layout::Sharding;
 use crate::program::{Definition, Program, ValueId, Wanted};
@@ -17,15 +18,8 @@ use crate::units::Time;
 use itertools::Itertools;
 use std::cmp::Ordering;
 
-/// Number of times that the rent is doubled until the layouts fit, and halved between two rents that differ.
-const MOST_DOUBLED: u32 = 24;
-const MOST_HALVED: usize = 6;
 /// The first rent is the one at which all of the memory costs this fraction of the plan.
 const FIRST_RENT: u128 = 16;
-/// Limit on the layouts tried by local search after the rent.
-const MOST_CHANGED: usize = 200;
-/// Fraction of the budget of a plan for each of them.
-const PARTS_OF_WORK: u64 = 40;
 
 /// Plans a program and fills the layout holes of its inputs.
 ///
@@ -118,15 +112,17 @@ impl Holes<'_> {
             return Ok(filled(self.problem.program, free));
         }
         let memory = limit.saturating_sub(self.elsewhere()).max(1);
-        let cheap =
-            SearchOptions { budget: self.problem.options.budget.divided_by(PARTS_OF_WORK), ..self.problem.options };
+        let cheap = SearchOptions {
+            budget: self.problem.options.budget.divided_by(Budget::SHARE_OF_A_CHANGE),
+            ..self.problem.options
+        };
         let first = (figure(&free, self.objective()) / FIRST_RENT).max(1);
         let (mut bound, mut best) = (free.lower_bound, self.within(&free, cheap)?);
         let mut seen = vec![self.choice(&free)];
         // Layouts begin to fit between these rents, which are fractions of `first` with a power of two as denominator.
-        let parts = 1u128 << MOST_HALVED;
+        let parts = 1u128 << Budget::MOST_HALVED;
         let (mut low, mut high, mut rent) = (0, None, parts);
-        for _ in 0..MOST_DOUBLED {
+        for _ in 0..Budget::MOST_DOUBLED {
             if self.problem.options.budget.is_over() {
                 break;
             }
@@ -200,7 +196,7 @@ impl Holes<'_> {
     /// Local search: changes one layout at a time while that improves the plan, then two at a time, where one makes
     /// room for the other.
     fn changed(&self, mut best: Plan, limit: u128) -> Plan {
-        let mut left = MOST_CHANGED;
+        let mut left = Budget::MOST_CHANGED;
         let elsewhere = self.elsewhere();
         loop {
             let before = self.rank(&best);
@@ -264,7 +260,7 @@ impl Holes<'_> {
         let most = if fits { figure(best, self.objective()) } else { u128::MAX };
         let options = SearchOptions {
             most,
-            budget: self.problem.options.budget.divided_by(PARTS_OF_WORK),
+            budget: self.problem.options.budget.divided_by(Budget::SHARE_OF_A_CHANGE),
             ..self.problem.options
         };
         let is_better = |plan: &Plan| self.rank(plan) < self.rank(best);

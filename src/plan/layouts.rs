@@ -1,14 +1,10 @@
 //! The possible layouts of an input, and the axes that layouts may have.
 
+use super::Budget;
 use crate::layout::{Dim, Sharding};
 use crate::mesh::{Axes, AxisSet, Mesh};
 use crate::operator::Operator;
 use crate::program::{Definition, Program, Value, Wanted};
-
-/// Limit on the layouts of one input.
-const MOST_LAYOUTS: usize = 1 << 12;
-/// Limit on the layouts with axes in mesh order.
-const MOST_PLAIN: usize = 1 << 14;
 
 /// The layouts of an input.
 pub(super) struct Layouts {
@@ -46,7 +42,7 @@ fn grown(dims: &[Dim], wanted: &Wanted, mesh: &Mesh, in_order: bool) -> Option<V
                     }
                 }
             }
-            if grown.len() > if in_order { MOST_PLAIN } else { MOST_LAYOUTS } {
+            if grown.len() > if in_order { Budget::MOST_PLAIN } else { Budget::MOST_LAYOUTS } {
                 return None;
             }
         }

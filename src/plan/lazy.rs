@@ -4,8 +4,8 @@
 //! and the program is replanned. A plan whose prices are all known is optimal, because bounds never exceed prices.
 
 use super::prices::Prices;
+use super::problem::Problem;
 use super::search::Search;
-use super::stages::Problem;
 use super::{Budget, Costs, Plan, PlanError, Stop, branch};
 
 /// The cheapest plan under some options.

@@ -4,19 +4,15 @@
 //! that takes more operations than the others leave, a step that needs more memory than the limit. If this is not
 //! sufficient, operations get a penalty, and steps less memory, until a plan fits.
 
+use super::problem::{Problem, Solve};
 use super::reshard::SearchOptions;
 use super::resident::resident;
 use super::score::figure;
-use super::stages::{Problem, Solve};
-use super::{Plan, PlanError, StepOp, Stop};
+use super::{Budget, Plan, PlanError, StepOp, Stop};
 use crate::program::Program;
 use crate::recipe::Tuner;
 use crate::syntax::Measure;
 
-/// Number of times that the options are tightened.
-const MOST_ROUNDS: u32 = 24;
-/// Rounds that only learn the memory of steps before the options are tightened.
-const MOST_LEARNED: u32 = 48;
 /// From this round on, the memory of a step includes all operands of its statement as they came.
 const CAUTIOUS_ROUND: u32 = 12;
 
@@ -47,7 +43,7 @@ pub(super) fn plan(problem: Problem<'_>, solve: Solve<'_>) -> Result<Plan, PlanE
     let within = SearchOptions { memory_limit: limits.memory, flops: limits.flops, most: u128::MAX, ..options };
     let (mut harder, mut best, mut bound) = (within, free, None);
     let (mut round, mut learned, mut known) = (0, 0, costs.tuner().map_or(0, Tuner::counted));
-    while round < MOST_ROUNDS && !options.budget.is_over() {
+    while round < Budget::MOST_TIGHTENED && !options.budget.is_over() {
         if round == CAUTIOUS_ROUND {
             harder = SearchOptions { cautious: true, ..within };
         }
@@ -64,7 +60,7 @@ pub(super) fn plan(problem: Problem<'_>, solve: Solve<'_>) -> Result<Plan, PlanE
         let found = Plan { stop, lower_bound, ..found };
         let totals = found.totals();
         let counted = costs.tuner().map_or(0, Tuner::counted);
-        let has_learned = std::mem::replace(&mut known, counted) < counted && learned < MOST_LEARNED;
+        let has_learned = std::mem::replace(&mut known, counted) < counted && learned < Budget::MOST_LEARNED;
         if u128::from(totals.peak().0) > u128::from(limits.memory) {
             // A step that turns out to need more than its minimum memory may be excluded for that reason alone.
             if has_learned {
@@ -142,7 +138,7 @@ impl Limits {
         if u128::from(totals.peak().0) > u128::from(self.memory) {
             options.memory_limit = fullest_step(&best).saturating_sub(1);
         }
-        for _ in 0..MOST_ROUNDS {
+        for _ in 0..Budget::MOST_TIGHTENED {
             if options.budget.is_over() {
                 break;
             }

@@ -5,10 +5,9 @@
 
 use super::pipeline::{Cut, Order, Overlap, Piece, Pipeline, adds_by};
 use super::{Plan, StepId, StepOp};
-use crate::function::Function;
 use crate::operator::Operator;
 use crate::recipe::Chosen;
-use crate::topology::{Topology, Work};
+use crate::topology::Topology;
 use crate::units::Time;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap};
@@ -358,14 +357,7 @@ impl Task {
         };
         let share = Time::from_ticks(step.cost.time.ticks().div_ceil(u128::from(of)));
         let time = recipe.and_then(|chosen| chosen.time).unwrap_or(share);
-        let work = match &step.op {
-            StepOp::Input | StepOp::Carry => return free,
-            StepOp::Product { .. } | StepOp::Kernel(_) => Work::MatMul,
-            StepOp::Reduce { .. } => Work::Reduce,
-            StepOp::Map { function: Function::Fill { .. }, .. } => Work::Fill,
-            StepOp::Map { .. } => Work::Map,
-            StepOp::Collective(_) => Work::Shuffle,
-        };
+        let Some(work) = step.op.work() else { return free };
         let engine = engines.of(work).map(|engine| engine.index());
         let StepOp::Collective(_) = &step.op else {
             return Task { time, busy: engine.into_iter().map(|engine| (engine, time)).collect(), computes: true };

@@ -12,6 +12,7 @@ mod case;
 mod few;
 mod floor;
 mod fused;
+mod goal;
 mod holes;
 mod layouts;
 mod lazy;
@@ -22,6 +23,7 @@ mod pins;
 mod pipeline;
 mod prices;
 mod print;
+mod problem;
 mod reshard;
 mod reshards;
 mod resident;
@@ -58,13 +60,13 @@ use crate::program::{Program, ValueId};
 use crate::recipe::{Chosen, Flaw, Tuner};
 use crate::sim::usage::{StepUsage, Usage};
 use crate::span::Span;
-use crate::topology::Shape;
+use crate::topology::{Shape, Work};
 use crate::units::{Bytes, Time};
 use petgraph::Direction;
 use petgraph::graph::{DiGraph, NodeIndex};
 use petgraph::visit::EdgeRef;
+use problem::Problem;
 use reshard::SearchOptions;
-use stages::Problem;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use thiserror::Error;
@@ -407,14 +409,7 @@ impl Plan {
 
     /// Whether a step is executed; inputs and carried values are not.
     pub fn is_done(&self, id: StepId) -> bool {
-        match self.step(id).op {
-            StepOp::Input | StepOp::Carry => false,
-            StepOp::Collective(_)
-            | StepOp::Product { .. }
-            | StepOp::Reduce { .. }
-            | StepOp::Map { .. }
-            | StepOp::Kernel(_) => true,
-        }
+        self.step(id).op.work().is_some()
     }
 
     /// Whether a step communicates; slices and groups of one device do not.
@@ -740,6 +735,18 @@ impl StepOp {
             | StepOp::Reduce { .. }
             | StepOp::Kernel(_)
             | StepOp::Map { .. } => None,
+        }
+    }
+
+    /// The kind of work for engines; `None` for what is not done.
+    pub fn work(&self) -> Option<Work> {
+        match self {
+            StepOp::Input | StepOp::Carry => None,
+            StepOp::Collective(_) => Some(Work::Shuffle),
+            StepOp::Product { .. } | StepOp::Kernel(_) => Some(Work::MatMul),
+            StepOp::Reduce { .. } => Some(Work::Reduce),
+            StepOp::Map { function: Function::Fill { .. }, .. } => Some(Work::Fill),
+            StepOp::Map { .. } => Some(Work::Map),
         }
     }
 }

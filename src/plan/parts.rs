@@ -7,11 +7,10 @@
 //! The book's formulas give each part its own links, so every gather would appear faster part by part. Cost models with
 //! this property do not support split axes.
 
+use super::goal::rank;
+use super::problem::{Problem, Solve};
 use super::reshard::SearchOptions;
-use super::score::rank;
-use super::stages::{Problem, Solve};
 use super::{Allowed, Budget, Plan, PlanError};
-use crate::collective::Collective;
 use crate::layout::Sharding;
 use crate::mesh::{Axes, AxisSet, Mesh};
 use crate::program::{Definition, ExpectationKind, Program, Wanted};
@@ -95,15 +94,7 @@ fn cut(program: &Program, mesh: Mesh, parts: &[Axes]) -> Program {
         }
         if let Definition::Collective { collective, from, .. } = &mut value.definition {
             *from = sharding(from);
-            match collective {
-                Collective::AllGather { axes }
-                | Collective::AllReduce { axes }
-                | Collective::Broadcast { axes }
-                | Collective::Open { axes } => *axes = set(*axes),
-                Collective::ReduceScatter { dims } => dims.iter_mut().for_each(|axes| *axes = list(*axes)),
-                Collective::AllToAll { axes, .. } | Collective::Slice { axes, .. } => *axes = list(*axes),
-                Collective::Permute { to } | Collective::Reshard { to, .. } => *to = sharding(to),
-            }
+            *collective = collective.mapped(&list, &sharding);
         }
     }
     for expectation in &mut program.expectations {

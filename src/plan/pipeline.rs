@@ -12,7 +12,7 @@
 //! dim, to which the same steps apply. Products, functions and reductions along other dims apply to each piece;
 //! products and reductions along the split dim add up; moves of shards apply to the pieces of shards.
 
-use super::{Plan, Step, StepId, StepOp};
+use super::{Budget, Plan, Step, StepId, StepOp};
 use crate::einsum::Index;
 use crate::function::Function;
 use crate::layout::{DimId, Layout};
@@ -23,13 +23,6 @@ use crate::units::{Bytes, Time, gcd};
 use itertools::Itertools;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-
-/// Limit on the collectives and products of a split run after its first one.
-const MOST_ENDS: usize = 8;
-
-/// Up to this number of possible starts, runs are grown from all of them; which of two conflicting runs is found
-/// depends on the start.
-const MOST_SEEDS: usize = 128;
 
 /// Overlap of the steps of a plan.
 #[derive(Clone, Debug, Default)]
@@ -219,7 +212,7 @@ pub fn runs(plan: &Plan) -> Vec<Run> {
     let mut known: BTreeSet<(StepId, Cut)> = BTreeSet::new();
     for (id, index) in &seeds {
         let is_known = || Some((*id, cut(plan.step(*id), grower.operands[id.index()].len(), *index)?));
-        if seeds.len() > MOST_SEEDS && is_known().is_some_and(|cut| known.contains(&cut)) {
+        if seeds.len() > Budget::MOST_SEEDS && is_known().is_some_and(|cut| known.contains(&cut)) {
             continue;
         }
         if let Some(run) = grower.grow((*id, *index)) {
@@ -344,7 +337,8 @@ impl Run {
         let ends: Vec<usize> = (0..ids.len()).filter(|at| is_end(ids[*at])).collect();
         let mut found: BTreeSet<Run> = BTreeSet::new();
         for (place, first) in ends.iter().enumerate() {
-            let near = ends.iter().enumerate().skip(place + 1).take_while(|(_, last)| *last - first <= MOST_ENDS);
+            let near =
+                ends.iter().enumerate().skip(place + 1).take_while(|(_, last)| *last - first <= Budget::MOST_ENDS);
             for (end, last) in near {
                 // Functions before the first step and after the last one may be included.
                 let from = place.checked_sub(1).map_or(0, |before| ends[before] + 1);

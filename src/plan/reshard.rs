@@ -436,11 +436,6 @@ fn priced(collective: &Collective, from: &Layout, costs: &dyn Costs) -> (Time, S
     (cost.time, Score::new(costs.objective(), cost, 0))
 }
 
-/// Above this number of axes that move to a dim at once, only their own order and mesh order are tried.
-const MOST_ORDERED: usize = 6;
-
-/// Limit on the permutes out of one sharding; a dim over n axes of one size has n! of them.
-const MOST_PERMUTES: usize = 6_000;
 /// Number of moves between checks of the time limit.
 const MOVES_PER_LOOK: usize = 64;
 
@@ -473,19 +468,16 @@ fn orders(axes: Axes) -> Vec<Axes> {
     if axes.len() == 1 {
         return vec![axes];
     }
-    if axes.len() > MOST_ORDERED {
+    if axes.len() > Budget::MOST_ORDERED {
         return vec![axes, axes.set().in_order()];
     }
     axes.iter().permutations(axes.len()).map(|order| order.into_iter().collect()).collect()
 }
 
-/// Above this number of ways to spread the axes of a sum over the dims, all of them go to one dim.
-const MOST_SPREAD: usize = 4096;
-
 /// The ways to append some axes to the dims of an array of this rank, in all orders.
 fn spreads(axes: AxisSet, rank: usize) -> Vec<Vec<Axes>> {
     let count = (rank..rank + axes.len()).try_fold(1usize, |count, places| count.checked_mul(places));
-    if count.is_none_or(|count| count > MOST_SPREAD) {
+    if count.is_none_or(|count| count > Budget::MOST_SPREAD) {
         let onto = |dim| move |axes: Axes| (0..rank).map(|at| if at == dim { axes } else { Axes::NONE }).collect();
         return (0..rank).flat_map(|dim| orders(axes.in_order()).into_iter().map(onto(dim))).collect();
     }
@@ -528,7 +520,7 @@ fn permutes(from: &Sharding, all: AxisSet, mesh: &Mesh) -> Option<impl Iterator<
                 dims.push(axes);
                 longer.push((dims, used.union(axes.set())));
             }
-            if longer.len() > MOST_PERMUTES {
+            if longer.len() > Budget::MOST_PERMUTES {
                 return None;
             }
         }
@@ -547,7 +539,7 @@ fn lists_of_size(axes: AxisSet, size: u64, mesh: &Mesh) -> Option<Vec<Axes>> {
     for axis in axes.iter().filter(|axis| size.is_multiple_of(mesh.size(*axis))) {
         let rest = lists_of_size(axes.without(AxisSet::one(axis)), size / mesh.size(axis), mesh)?;
         lists.extend(rest.into_iter().map(|rest| Axes::one(axis).then(rest)));
-        if lists.len() > MOST_PERMUTES {
+        if lists.len() > Budget::MOST_PERMUTES {
             return None;
         }
     }

@@ -3,21 +3,14 @@
 //! A program is planned as written, and then with one rewrite after the other (`program/rewrite`); each improvement is
 //! kept. Bounds refer to the final program.
 
+use super::goal::Goal;
+use super::problem::{Problem, Solve};
 use super::reshard::SearchOptions;
-use super::score::Goal;
-use super::stages::{Problem, Solve};
-use super::{Costs, Plan, PlanError, Step, StepId, StepOp, Stop};
+use super::{Budget, Costs, Plan, PlanError, Step, StepId, StepOp, Stop};
 use crate::mesh::AxisSet;
 use crate::program::{Program, Rewritten, ValueId, Wanted};
 use crate::span::Span;
 use crate::units::{Bytes, Time};
-
-/// The share of the work limit for each rewritten program, if the program as written met this limit.
-const SHARE_OF_A_REWRITE: u64 = 4;
-/// Limit on the rewritten programs that are planned.
-const MOST_TRIED: usize = 32;
-/// Limit on the values of all rewritten programs together; it reduces the number for large programs.
-const MOST_VALUES: usize = 4_000;
 
 /// A rewrite that the plan uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,7 +32,7 @@ pub(super) fn plan(problem: Problem<'_>, solve: Solve<'_>) -> Result<Plan, PlanE
     let plan = solve(problem)?;
     // The work of a search that did not end is not repeated for each rewrite.
     let options = match plan.stop {
-        Stop::Work => SearchOptions { budget: options.budget.divided_by(SHARE_OF_A_REWRITE), ..options },
+        Stop::Work => SearchOptions { budget: options.budget.divided_by(Budget::SHARE_OF_A_REWRITE), ..options },
         _ => options,
     };
     let mut best = Best { program: program.clone(), plan, costs, options, solve, tried: 0 };
@@ -76,7 +69,7 @@ impl Best<'_> {
         let before = self.plan.clone();
         let mut taken = false;
         for Rewritten { program, summary } in others {
-            let most_tried = MOST_TRIED.min(MOST_VALUES / program.values.len().max(1));
+            let most_tried = Budget::MOST_REWRITES.min(Budget::MOST_REWRITTEN_VALUES / program.values.len().max(1));
             if self.tried >= most_tried || self.options.budget.is_over() {
                 break;
             }

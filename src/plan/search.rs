@@ -13,7 +13,7 @@ use super::fused::Structure;
 use super::layouts::layouts;
 use super::reshard::{Distances, Node, Pricing, Score, SearchOptions, Space};
 use super::resident::{Resident, resident};
-use super::{Allowed, Cost, Costs, LocalWork, Objective, PlanError, layouts};
+use super::{Allowed, Budget, Cost, Costs, LocalWork, Objective, PlanError, layouts};
 use crate::collective::Collective;
 use crate::dtype::DType;
 use crate::einsum::Einsum;
@@ -783,16 +783,20 @@ impl<'a> Search<'a> {
 
     /// The operands of which some may be closed while the others are open sums.
     fn summands(&self, id: ValueId) -> Vec<ValueId> {
+        match &self.program.value(id).definition {
+            Definition::Map { operands, .. } => self.open_together(id).iter().map(|place| operands[*place]).collect(),
+            Definition::Move { operand, .. } => vec![*operand],
+            _ => Vec::new(),
+        }
+    }
+
+    /// The operands of an elementwise function that are open sums together; none for other values.
+    fn open_together(&self, id: ValueId) -> &'static [usize] {
         let value = self.program.value(id);
-        let (function, operands) = match &value.definition {
-            Definition::Map { function, operands } => (function, operands),
-            Definition::Move { operand, .. } => return vec![*operand],
-            _ => return Vec::new(),
-        };
+        let Definition::Map { function, operands } = &value.definition else { return &[] };
         let from: Vec<DType> = operands.iter().map(|id| self.program.value(*id).dtype).collect();
         let passage = passes::map(*function, Operator::Sum, &from, value.dtype);
-        let together = passage.and_then(|passage| passage.operands.iter().find(|choice| choice.len() > 1));
-        together.into_iter().copied().flatten().map(|place| operands[*place]).collect()
+        passage.and_then(|passage| passage.operands.iter().copied().find(|choice| choice.len() > 1)).unwrap_or_default()
     }
 
     /// A way to compute a value, with its score, if its operands are available under the options.
@@ -927,7 +931,7 @@ impl<'a> Search<'a> {
     /// For each value, the lower bound on the operations of the products that it does not need.
     fn least_of_others(&self) -> Vec<u128> {
         let count = self.program.values.len();
-        if count > MOST_LOOKED_BACK || self.costs.objective() != Objective::Time {
+        if count > Budget::MOST_LOOKED_BACK || self.costs.objective() != Objective::Time {
             return vec![0; count];
         }
         let least: Vec<u128> = self.program.value_ids().map(|id| self.least_product(id).1.ticks()).collect();
@@ -1055,15 +1059,10 @@ impl<'a> Search<'a> {
     /// The axes over which each operand is opened, because the others are open over them.
     pub(super) fn opened(&self, id: ValueId, assignment: &Assignment) -> Vec<AxisSet> {
         let mut opened = vec![AxisSet::NONE; assignment.operands.len()];
-        let value = self.program.value(id);
-        let Definition::Map { function, operands } = &value.definition else { return opened };
         if assignment.result.operator != Operator::Sum {
             return opened;
         }
-        let from: Vec<DType> = operands.iter().map(|id| self.program.value(*id).dtype).collect();
-        let passage = passes::map(*function, Operator::Sum, &from, value.dtype);
-        let together = passage.and_then(|passage| passage.operands.iter().find(|choice| choice.len() > 1));
-        for place in together.into_iter().copied().flatten() {
+        for place in self.open_together(id) {
             opened[*place] = assignment.result.open.without(assignment.operands[*place].open);
         }
         opened
@@ -1143,9 +1142,6 @@ pub(super) fn most_taken(taken: &[Node]) -> Option<Node> {
     let count = |node: &Node| taken.iter().filter(|other| *other == node).count();
     taken.iter().copied().max_by_key(|node| (count(node), Reverse(*node)))
 }
-
-/// Longest program for which dependencies between products are computed.
-const MOST_LOOKED_BACK: usize = 2048;
 
 /// A sharding in which a value is available at no cost.
 fn start(node: Node) -> (Node, Score, Origin) {

@@ -4,8 +4,8 @@
 //! arrays. So a program is planned again with one softmax after the other split; each improvement is kept. Softmaxes
 //! that are spread over all devices without communication around them are not tried.
 
-use super::score::Goal;
-use super::stages::{Problem, Solve};
+use super::goal::Goal;
+use super::problem::{Problem, Solve};
 use super::{Plan, PlanError, StepOp};
 use crate::mesh::AxisSet;
 use crate::program::{Definition, Program, ValueId};

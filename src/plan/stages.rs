@@ -2,31 +2,8 @@
 //!
 //! The last stage hands each problem to [`lazy`], which searches the values with one set of prices after the other.
 
-use super::reshard::SearchOptions;
-use super::{Costs, Plan, PlanError, Request, holes, lazy, limits, parts, rewrites, splits, unit_axes, written};
-use crate::program::Program;
-
-/// A program to plan.
-#[derive(Clone, Copy)]
-pub(super) struct Problem<'a> {
-    pub(super) program: &'a Program,
-    /// On the mesh of the program.
-    pub(super) costs: &'a dyn Costs,
-    pub(super) options: SearchOptions,
-}
-
-impl<'a> Problem<'a> {
-    /// The problem with other options.
-    pub(super) fn with(self, options: SearchOptions) -> Problem<'a> {
-        Problem { options, ..self }
-    }
-}
-
-/// Solves a problem by the stages that follow.
-pub(super) type Solve<'a> = &'a dyn Fn(Problem<'_>) -> Result<Plan, PlanError>;
-
-/// Solves a problem by way of problems that the stages that follow solve.
-pub(super) type Stage = fn(Problem<'_>, Solve<'_>) -> Result<Plan, PlanError>;
+use super::problem::{Problem, Stage};
+use super::{Plan, PlanError, Request, holes, lazy, limits, parts, rewrites, splits, unit_axes, written};
 
 /// The stages for a request, the outermost first.
 pub(super) fn of(request: Request) -> Vec<Stage> {

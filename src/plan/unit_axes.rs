@@ -5,8 +5,8 @@
 //! far as they are preserved.
 
 use super::layouts::unit_axes;
+use super::problem::{Problem, Solve};
 use super::search::FREE;
-use super::stages::{Problem, Solve};
 use super::{Plan, PlanError, Step, StepId, StepOp, parts};
 use crate::collective::Collective;
 use crate::einsum::Einsum;
@@ -76,26 +76,8 @@ fn stripped(sharding: &Sharding, units: AxisSet) -> Sharding {
 
 /// A collective without some axes of size 1; `None` if it becomes empty.
 fn narrowed(collective: &Collective, units: AxisSet) -> Option<Collective> {
-    let of_set = |axes: AxisSet| Some(axes.without(units)).filter(|axes| !axes.is_empty());
-    let of_list = |axes: Axes| Some(axes.without(units)).filter(|axes| !axes.is_empty());
-    Some(match collective {
-        Collective::AllGather { axes } => Collective::AllGather { axes: of_set(*axes)? },
-        Collective::Broadcast { axes } => Collective::Broadcast { axes: of_set(*axes)? },
-        Collective::Open { axes } => Collective::Open { axes: of_set(*axes)? },
-        Collective::AllReduce { axes } => Collective::AllReduce { axes: of_set(*axes)? },
-        Collective::ReduceScatter { dims } => {
-            let dims: Vec<Axes> = dims.iter().map(|axes| axes.without(units)).collect();
-            if dims.iter().all(|axes| axes.is_empty()) {
-                return None;
-            }
-            Collective::ReduceScatter { dims }
-        }
-        Collective::AllToAll { axes, from, to } => Collective::AllToAll { axes: of_list(*axes)?, from: *from, to: *to },
-        Collective::Slice { axes, dim } => Collective::Slice { axes: of_list(*axes)?, dim: *dim },
-        Collective::Permute { to } => Collective::Permute { to: stripped(to, units) },
-        // Plans are converted to routed moves later.
-        Collective::Reshard { .. } => return None,
-    })
+    let narrowed = collective.mapped(&|axes| axes.without(units), &|sharding| stripped(sharding, units));
+    Some(narrowed).filter(|narrowed| !narrowed.is_empty())
 }
 
 /// Restores the axes of size 1 in the layouts of the plan.

@@ -1,7 +1,7 @@
 //! Plans without implicit communication: only written collectives and moves communicate.
 
+use super::problem::{Problem, Solve};
 use super::reshard::SearchOptions;
-use super::stages::{Problem, Solve};
 use super::{Allowed, Plan, PlanError};
 
 /// The cheapest plan, if all its communication is written; else the cheapest one in which unwritten moves are slices.

@@ -387,14 +387,7 @@ impl Checker {
                 }
                 Some(_) | None => Ok(()),
             },
-            ExprKind::Number(_) => Ok(()),
-            ExprKind::Product { factors, .. } => self.exist(&[], factors),
-            ExprKind::Binary { left, right, .. } => {
-                self.arrays_exist(left)?;
-                self.arrays_exist(right)
-            }
-            ExprKind::Neg(argument) | ExprKind::Collective { argument, .. } => self.arrays_exist(argument),
-            ExprKind::Call { arguments, .. } => self.exist(&[], arguments),
+            _ => expr.operands().try_for_each(|operand| self.arrays_exist(operand)),
         }
     }
 

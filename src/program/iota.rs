@@ -31,31 +31,21 @@ struct Names<'a> {
 impl<'a> Names<'a> {
     fn statements(&mut self, statements: &'a [Statement]) {
         for statement in statements {
-            match &statement.kind {
-                StatementKind::Input { name, .. } => drop(self.declared.insert(&name.node)),
-                StatementKind::Assign { target, value, .. } => {
-                    self.declared.extend(target.name.as_ref().map(|name| name.node.as_str()));
-                    // An array of one number counts along each of its dims.
-                    let is_filled =
-                        matches!(value.kind, ExprKind::Number(_) | ExprKind::Neg(_)) && target.dtype.is_some();
-                    for item in target.brackets.iter().filter(|_| is_filled).flat_map(|brackets| &brackets.dims) {
-                        if let DimName::Named(name) = &item.dim {
-                            self.used.entry(Cow::Owned(format!("{PREFIX}{name}"))).or_insert(item.span);
-                        }
-                    }
-                    self.expr(value);
-                }
-                StatementKind::Repeat { body, .. } | StatementKind::Def { body, .. } => self.statements(body),
-                StatementKind::Return(value) => self.expr(value),
-                StatementKind::Kernel(kernel) => kernel.reference.iter().for_each(|formula| self.expr(formula)),
-                StatementKind::Mesh { .. }
-                | StatementKind::View { .. }
-                | StatementKind::Dims(_)
-                | StatementKind::Output(_)
-                | StatementKind::Expect(_)
-                | StatementKind::Link(_)
-                | StatementKind::Limit { .. } => {}
+            if let StatementKind::Input { name, .. } = &statement.kind {
+                self.declared.insert(&name.node);
             }
+            if let StatementKind::Assign { target, value, .. } = &statement.kind {
+                self.declared.extend(target.name.as_ref().map(|name| name.node.as_str()));
+                // An array of one number counts along each of its dims.
+                let is_filled = matches!(value.kind, ExprKind::Number(_) | ExprKind::Neg(_)) && target.dtype.is_some();
+                for item in target.brackets.iter().filter(|_| is_filled).flat_map(|brackets| &brackets.dims) {
+                    if let DimName::Named(name) = &item.dim {
+                        self.used.entry(Cow::Owned(format!("{PREFIX}{name}"))).or_insert(item.span);
+                    }
+                }
+            }
+            statement.kind.expressions().for_each(|expr| self.expr(expr));
+            self.statements(statement.kind.body());
         }
     }
 
@@ -76,18 +66,14 @@ impl<'a> Names<'a> {
                     self.used.entry(Cow::Borrowed(node)).or_insert(*span);
                 }
             }
-            ExprKind::Number(_) => {}
-            ExprKind::Product { factors, .. } => factors.iter().for_each(|factor| self.expr(factor)),
-            ExprKind::Binary { left, right, .. } => [left, right].into_iter().for_each(|side| self.expr(side)),
-            ExprKind::Neg(inner) => self.expr(inner),
-            ExprKind::Call { function, subscript, arguments } => {
+            ExprKind::Call { function, subscript, .. } => {
                 if let Some(pick) = Pick::named(&function.node) {
                     self.picked(pick, subscript);
                 }
-                arguments.iter().for_each(|argument| self.expr(argument));
             }
-            ExprKind::Collective { argument, .. } => self.expr(argument),
+            _ => {}
         }
+        expr.operands().for_each(|operand| self.expr(operand));
     }
 }
 

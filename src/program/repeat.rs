@@ -142,22 +142,13 @@ impl Checker {
     pub(super) fn body_statement(&mut self, statement: &Statement) {
         let what = match &statement.kind {
             StatementKind::Input { .. } | StatementKind::Assign { .. } => return self.statement(statement),
-            StatementKind::Mesh { .. } => "mesh",
-            StatementKind::View { .. } => "axis",
-            StatementKind::Dims(_) => "dims",
-            StatementKind::Def { .. } => "def",
-            StatementKind::Kernel(_) => "kernel",
-            StatementKind::Return(_) => "return",
-            StatementKind::Output(_) => "output",
-            StatementKind::Expect(_) => "expect",
-            StatementKind::Limit { .. } => "limit",
-            StatementKind::Link(_) => "link",
             StatementKind::Repeat { count, body } => {
                 if let Err(failure) = self.write_out(count, body, statement.span) {
                     self.tell(failure);
                 }
                 return;
             }
+            other => other.keyword(),
         };
         self.diagnostics.push(&CheckError::NotInRepeat { what, at: statement.span });
     }
@@ -289,28 +280,16 @@ struct Assigned<'a> {
 /// The names that statements assign, each once.
 fn assigned<'a>(body: &'a [Statement], names: &mut Vec<Assigned<'a>>) {
     for statement in body {
-        match &statement.kind {
-            StatementKind::Assign { target, .. } => {
-                let Some(name) = target.name.as_ref().map(|name| name.node.as_str()) else { continue };
-                let is_laid_out = target.brackets.is_some();
-                match names.iter_mut().find(|known| known.name == name) {
-                    Some(known) => known.is_laid_out = is_laid_out,
-                    None => names.push(Assigned { name, is_laid_out }),
-                }
+        if let StatementKind::Assign { target, .. } = &statement.kind
+            && let Some(name) = target.name.as_ref().map(|name| name.node.as_str())
+        {
+            let is_laid_out = target.brackets.is_some();
+            match names.iter_mut().find(|known| known.name == name) {
+                Some(known) => known.is_laid_out = is_laid_out,
+                None => names.push(Assigned { name, is_laid_out }),
             }
-            StatementKind::Repeat { body, .. } => assigned(body, names),
-            StatementKind::Input { .. }
-            | StatementKind::Mesh { .. }
-            | StatementKind::View { .. }
-            | StatementKind::Dims(_)
-            | StatementKind::Output(_)
-            | StatementKind::Def { .. }
-            | StatementKind::Kernel(_)
-            | StatementKind::Return(_)
-            | StatementKind::Expect(_)
-            | StatementKind::Limit { .. }
-            | StatementKind::Link(_) => {}
         }
+        assigned(statement.kind.body(), names);
     }
 }
 

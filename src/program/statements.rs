@@ -114,23 +114,10 @@ impl Checker {
         if depth > Self::MOST_DEPTH {
             return;
         }
-        match &expr.kind {
-            ExprKind::Array(array) => array.name.iter().for_each(|name| self.poison(name)),
-            ExprKind::Number(_) => {}
-            ExprKind::Product { factors, .. } => {
-                factors.iter().for_each(|factor| self.poison_uses(factor, depth + 1));
-            }
-            ExprKind::Binary { left, right, .. } => {
-                self.poison_uses(left, depth + 1);
-                self.poison_uses(right, depth + 1);
-            }
-            ExprKind::Call { arguments, .. } => {
-                arguments.iter().for_each(|argument| self.poison_uses(argument, depth + 1));
-            }
-            ExprKind::Neg(argument) | ExprKind::Collective { argument, .. } => {
-                self.poison_uses(argument, depth + 1);
-            }
+        if let ExprKind::Array(array) = &expr.kind {
+            array.name.iter().for_each(|name| self.poison(name));
         }
+        expr.operands().for_each(|operand| self.poison_uses(operand, depth + 1));
     }
 
     /// The value of a name, at a use.

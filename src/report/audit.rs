@@ -1,9 +1,8 @@
 //! What a partitioned module communicates beside a plan, line by line of the model's source.
 
-use super::text::lines;
+use super::table;
 use crate::audit::{Paid, Place};
 use crate::units::{Bytes, show_seconds};
-use comfy_table::{CellAlignment, ContentArrangement, Table};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -57,12 +56,9 @@ impl<'a> Audit<'a> {
 
     /// Formats both sides as a table.
     pub fn text(&self) -> String {
-        let mut table = Table::new();
-        table.load_style(comfy_table::presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
         let mut header = vec!["source", "XLA", "received", "time"];
         header.extend(self.plan.iter().flat_map(|_| ["plan", "received", "time"]));
-        let columns = header.len();
-        table.set_header(header);
+        let mut table = table::new(header, [2, 3, 5, 6]);
         for (place, line) in &self.lines {
             for row in 0..line.module.len().max(line.plan.len()) {
                 let head = place.map_or("-".to_owned(), ToString::to_string);
@@ -80,12 +76,7 @@ impl<'a> Audit<'a> {
         totals.extend(sum(self.module));
         totals.extend(self.plan.iter().flat_map(|plan| sum(plan)));
         table.add_row(totals);
-        for column in [2, 3, 5, 6].into_iter().filter(|column| *column < columns) {
-            if let Some(column) = table.column_mut(column) {
-                column.set_cell_alignment(CellAlignment::Right);
-            }
-        }
-        let mut text = lines(table);
+        let mut text = table::lines(&table);
         let unknown = self.module.iter().filter(|paid| paid.seconds.is_none()).count();
         if unknown > 0 {
             text.push_str(&format!("\n{unknown} without a time: groups that are not those of mesh axes\n"));

@@ -1,12 +1,10 @@
 //! Comparison of two plans: figures, layouts and communication.
 
-use super::Findings;
-use super::text::lines;
+use super::{Findings, table};
 use crate::plan::Plan;
 use crate::sweep::{Figures, figures};
 use crate::topology::Topology;
 use crate::units::show_seconds;
-use comfy_table::{CellAlignment, ContentArrangement, Table};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -99,21 +97,14 @@ impl Difference {
 
     /// Formats the comparison as text.
     pub fn text(&self) -> String {
-        let mut table = Table::new();
-        table.load_style(comfy_table::presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
-        table.set_header(["", &self.sides[0].name, &self.sides[1].name, ""]);
+        let mut table = table::new(["", &self.sides[0].name, &self.sides[1].name, ""], 1..4);
         // Figures that are zero in both plans say nothing.
         let rows = self.rows().into_iter().filter(|row| row.values != [0.0; 2]);
         for Row { what, values: [first, second], shown: [left, right] } in rows {
             let ratio = if first == second || first == 0.0 { String::new() } else { format!("{:.2}x", second / first) };
             table.add_row([label(what).to_owned(), left, right, ratio]);
         }
-        for place in 1..4 {
-            if let Some(column) = table.column_mut(place) {
-                column.set_cell_alignment(CellAlignment::Right);
-            }
-        }
-        let mut text = lines(table);
+        let mut text = table::lines(&table);
         for (place, [first, second]) in self.arrays().enumerate() {
             let head = if place == 0 { "\ndifferent layouts\n" } else { "" };
             writeln!(text, "{head}  {first} -> {second}").expect("a string");

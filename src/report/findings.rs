@@ -6,7 +6,6 @@ use super::why::Product;
 use crate::bounds::crossing::crossing;
 use crate::collective::Collective;
 use crate::costs::{self, Floor, Unit};
-use crate::function::Function;
 use crate::mesh::AxisSet;
 use crate::plan::{Pipeline, Plan, StepOp, Totals};
 use crate::program::ValueId;
@@ -94,14 +93,8 @@ fn busiest_engine(plan: &Plan, topology: &Topology) -> Time {
     let mut busy = vec![Time::ZERO; engines.names().len()];
     for id in plan.ids() {
         let step = plan.step(id);
-        let work = match &step.op {
-            StepOp::Product { .. } | StepOp::Kernel(_) => Work::MatMul,
-            StepOp::Reduce { .. } => Work::Reduce,
-            StepOp::Map { function: Function::Fill { .. }, .. } => Work::Fill,
-            StepOp::Map { .. } => Work::Map,
-            StepOp::Input | StepOp::Carry | StepOp::Collective(_) => continue,
-        };
-        if let Some(engine) = engines.of(work) {
+        let work = step.op.work().filter(|work| *work != Work::Shuffle);
+        if let Some(engine) = work.and_then(|work| engines.of(work)) {
             busy[engine.index()] += step.cost.time * plan.times_at_the_least(id);
         }
     }

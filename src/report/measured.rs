@@ -1,6 +1,6 @@
 //! Measured and predicted times.
 
-use super::text::{lines, table};
+use super::table;
 use crate::engine::measured::{Measured, Spread};
 use crate::schedule::Schedule;
 use crate::sim::clock::Timing;
@@ -25,12 +25,12 @@ pub fn measured(measured: &Measured, timing: &Timing, topology: &Topology, ranks
 
 /// Formats measured and predicted times of each operation, from the first start on any device to the last end.
 pub fn operations(measured: &Measured, timing: &Timing, schedule: &Schedule, topology: &Topology) -> String {
-    let mut table = table(["operation", "", "measured", "predicted"]);
+    let mut table = table::new(["operation", "", "measured", "predicted"], [2, 3]);
     for (id, took) in schedule.ids().zip(&measured.operations) {
         let interval = timing.operation(id);
         let predicted = topology.scale.seconds(interval.finish) - topology.scale.seconds(interval.start);
         let name = format!("%{}", id.index());
         table.add_row([name, schedule.brief(id), show_seconds(took.median), show_seconds(predicted.max(0.0))]);
     }
-    format!("\n{}", lines(table))
+    format!("\n{}", table::lines(&table))
 }

@@ -22,6 +22,7 @@ pub mod seconds;
 pub mod snapshot;
 pub mod step;
 pub mod sweep;
+pub(crate) mod table;
 pub mod text;
 mod totals;
 pub mod tune;

@@ -1,9 +1,8 @@
 //! Results of a sweep, as a table, as CSV and as JSON.
 
-use super::text::lines;
+use super::table;
 use crate::sweep::{Crossing, Figures, Outcome, Point};
 use crate::units::{bytes_or_dash, show_seconds};
-use comfy_table::{CellAlignment, ContentArrangement, Table};
 use itertools::Itertools;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -53,13 +52,11 @@ impl<'a> Rows<'a> {
 
     /// Formats the points as a table.
     pub fn text(&self) -> String {
-        let mut table = Table::new();
-        table.load_style(comfy_table::presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
         let machine = self.several_machines.then_some("machine");
         let figures = ["devices", "time", "exposed", "compute", "received", "memory", "utilisation", ""];
         let header: Vec<&str> = self.names.iter().copied().chain(machine).chain(figures).collect();
-        let count = header.len();
-        table.set_header(header);
+        let last = header.len() - 1;
+        let mut table = table::new(header, 0..last);
         for (point, outcome, is_best) in &self.rows {
             let mut row: Vec<String> = point.sizes.iter().map(|(_, size)| size.to_string()).collect();
             if self.several_machines {
@@ -86,11 +83,6 @@ impl<'a> Rows<'a> {
             }
             table.add_row(row);
         }
-        for place in 0..count - 1 {
-            if let Some(column) = table.column_mut(place) {
-                column.set_cell_alignment(CellAlignment::Right);
-            }
-        }
         let best = self.rows.iter().filter(|(.., is_best)| *is_best).collect_vec();
         let filled = match best.as_slice() {
             [(_, Ok(Figures { filled, .. }), _)] if !filled.is_empty() => {
@@ -98,7 +90,7 @@ impl<'a> Rows<'a> {
             }
             _ => String::new(),
         };
-        lines(table) + &filled + &self.crossings_text()
+        table::lines(&table) + &filled + &self.crossings_text()
     }
 
     /// Formats the crossings.

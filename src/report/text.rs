@@ -4,12 +4,12 @@ use super::findings::Findings;
 use super::fold;
 use super::run::Makespan;
 use super::step::Step;
+use super::table;
 use crate::method::Method;
 use crate::plan::StepOp;
 use crate::sim::clock::Timing;
 use crate::topology::{AxisLinks, Topology};
 use crate::units::{Bytes, Time, bytes_or_dash, counted};
-use comfy_table::{CellAlignment, ContentArrangement, Table};
 use itertools::Itertools;
 use std::cmp::Reverse;
 use std::fmt::Write as _;
@@ -129,20 +129,21 @@ fn row(step: &Step) -> [String; 6] {
 
 /// The table of steps with all columns.
 fn whole(rows: &[[String; 6]]) -> String {
-    let mut steps = table(["step", "layouts", "received", "time", "bound by", "method"]);
+    let mut steps = table::new(["step", "layouts", "received", "time", "bound by", "method"], [2, 3]);
     steps.add_rows(rows);
-    lines(steps)
+    table::lines(&steps)
 }
 
 /// The table of steps with layouts and methods below the figures.
 fn narrow(rows: &[[String; 6]], width: usize) -> String {
     const HARD: &str = "\u{a0}";
-    let mut figures = table(["step", "bound by", "received", "time"]);
+    let mut figures = table::new(["step", "bound by", "received", "time"], [2, 3]);
     figures.add_rows(rows.iter().map(|[step, _, received, time, limit, _]| [step, limit, received, time]));
-    let mut lines = figures.lines().map(|line| format!("{}\n", line.trim_end())).collect_vec().into_iter();
-    let mut text = lines.next().unwrap_or_default();
+    let figures = table::lines(&figures);
+    let mut lines = figures.split_inclusive('\n');
+    let mut text = lines.next().unwrap_or_default().to_owned();
     for (line, [_, layouts, .., method]) in lines.zip(rows) {
-        text.push_str(&line);
+        text.push_str(line);
         // A method stays on one line.
         let method = method.replace(' ', HARD);
         let below = [layouts, &method].into_iter().filter(|words| !words.is_empty()).join("; ");
@@ -252,24 +253,6 @@ pub fn pieces(findings: &Findings<'_>) -> String {
     text
 }
 
-/// An empty table without rules; its third and fourth columns are aligned right.
-pub(super) fn table<const N: usize>(header: [&str; N]) -> Table {
-    let mut table = Table::new();
-    table.load_style(comfy_table::presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
-    table.set_header(header);
-    for column in [2, 3] {
-        if let Some(column) = table.column_mut(column) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-    table
-}
-
-/// Formats a table.
-pub(super) fn lines(table: Table) -> String {
-    table.lines().map(|line| format!("{}\n", line.trim_end())).collect()
-}
-
 /// Lists the methods of each collective, with their times and their ratios to the bound.
 pub fn methods(findings: &Findings<'_>) -> String {
     let mut text = String::new();
@@ -315,7 +298,7 @@ pub fn timing(findings: &Findings<'_>, timing: &Timing) -> String {
     }
     let by_the_clock = findings.by_the_clock();
     if !by_the_clock.is_empty() {
-        let book = findings.seconds(findings.plan.totals().time());
+        let book = findings.seconds(findings.totals.time());
         write!(text, "         {book} by the book, steps in sequence; {by_the_clock}").expect("a string");
     }
     text + &time.link() + &time.service()

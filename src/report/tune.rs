@@ -1,11 +1,10 @@
 //! Meshes that were tried for a program, as a table and as JSON.
 
 use super::sweep::SizeDocument;
-use super::text::lines;
+use super::table;
 use crate::sweep::Figures;
 use crate::tune::{Fate, Tried};
 use crate::units::{bytes_or_dash, counted, show_seconds};
-use comfy_table::{CellAlignment, ContentArrangement, Table};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -76,11 +75,11 @@ impl<'a> Tuned<'a> {
 
     /// Formats the plans as a table, and what is proven.
     pub fn text(&self) -> String {
-        let mut table = Table::new();
-        table.load_style(comfy_table::presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
         let machine = self.several_machines.then_some("machine");
         let figures = ["devices", "time", "exposed", "received", "memory", "utilisation", ""];
-        table.set_header(self.names.iter().copied().chain(machine).chain(figures));
+        let header: Vec<&str> = self.names.iter().copied().chain(machine).chain(figures).collect();
+        let last = header.len() - 1;
+        let mut table = table::new(header, 0..last);
         let mut last = None;
         for (tried, figures) in self.planned.iter().take(MOST_ROWS) {
             let size = |name: &&str| tried.point.sizes.iter().find(|(own, _)| own == name).map_or(1, |(_, size)| *size);
@@ -99,13 +98,7 @@ impl<'a> Tuned<'a> {
             });
             table.add_row(row);
         }
-        let columns = self.names.len() + machine.iter().count() + figures.len();
-        for column in 0..columns - 1 {
-            if let Some(column) = table.column_mut(column) {
-                column.set_cell_alignment(CellAlignment::Right);
-            }
-        }
-        let mut text = lines(table);
+        let mut text = table::lines(&table);
         if self.planned.len() > MOST_ROWS {
             writeln!(text, "... and {} more", self.planned.len() - MOST_ROWS).expect("a string");
         }

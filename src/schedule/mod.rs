@@ -315,6 +315,16 @@ impl Schedule {
         operands.into_iter().map(|(_, operand)| operand).collect()
     }
 
+    /// Number of uses of each value, by operations and outputs.
+    pub(crate) fn uses(&self) -> Vec<u32> {
+        let mut uses = vec![0; self.operations.node_count()];
+        let operands = self.ids().flat_map(|id| self.operands(id));
+        for used in operands.chain(self.outputs.iter().map(|output| output.value)) {
+            uses[used.index()] += 1;
+        }
+        uses
+    }
+
     /// Memory traffic of the members of kernels. Other operations read and write all their data.
     ///
     /// # Panics

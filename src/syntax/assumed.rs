@@ -68,25 +68,18 @@ struct Names {
 impl Names {
     fn statements(&mut self, statements: &[Statement]) {
         for statement in statements {
-            match &statement.kind {
-                StatementKind::Input { brackets, .. } => self.brackets(brackets),
-                StatementKind::Assign { target, value, .. } => {
-                    self.expr(value);
-                    target.brackets.iter().for_each(|brackets| self.brackets(brackets));
-                }
-                StatementKind::Repeat { body, .. } => self.statements(body),
-                // The dims of parameters are those of the arguments.
-                StatementKind::Def { .. }
-                | StatementKind::Kernel(_)
-                | StatementKind::Return(_)
-                | StatementKind::Mesh { .. }
-                | StatementKind::View { .. }
-                | StatementKind::Dims(_)
-                | StatementKind::Output(_)
-                | StatementKind::Expect(_)
-                | StatementKind::Limit { .. }
-                | StatementKind::Link(_) => {}
+            // The dims of parameters are those of the arguments.
+            if let StatementKind::Def { .. } | StatementKind::Kernel(_) = &statement.kind {
+                continue;
             }
+            if let StatementKind::Input { brackets, .. } = &statement.kind {
+                self.brackets(brackets);
+            }
+            statement.kind.expressions().for_each(|expr| self.expr(expr));
+            if let StatementKind::Assign { target, .. } = &statement.kind {
+                target.brackets.iter().for_each(|brackets| self.brackets(brackets));
+            }
+            self.statements(statement.kind.body());
         }
     }
 
@@ -97,20 +90,14 @@ impl Names {
                 lost.iter().for_each(|(_, axes)| self.lost(axes));
                 array.brackets.iter().for_each(|brackets| self.brackets(brackets));
             }
-            ExprKind::Number(_) => {}
-            ExprKind::Product { factors, .. } => factors.iter().for_each(|factor| self.expr(factor)),
-            ExprKind::Binary { left, right, .. } => {
-                self.expr(left);
-                self.expr(right);
-            }
-            ExprKind::Call { function, arguments, .. } => {
+            ExprKind::Call { function, .. } => {
                 if let Some((_, axes)) = CollectiveName::begins(&function.node) {
                     self.lost(axes);
                 }
-                arguments.iter().for_each(|argument| self.expr(argument));
             }
-            ExprKind::Neg(argument) | ExprKind::Collective { argument, .. } => self.expr(argument),
+            _ => {}
         }
+        expr.operands().for_each(|operand| self.expr(operand));
     }
 
     fn brackets(&mut self, brackets: &Brackets) {

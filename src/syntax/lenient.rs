@@ -111,16 +111,7 @@ impl Reader {
             StatementKind::Mesh { axes, .. } => self.axes.extend(axes.iter().map(|axis| axis.name.node.clone())),
             StatementKind::View { parts, .. } => self.axes.extend(parts.iter().map(|part| part.name.node.clone())),
             StatementKind::Dims(dims) => self.dims.extend(dims.iter().map(|dim| dim.name.node.clone())),
-            StatementKind::Input { .. }
-            | StatementKind::Assign { .. }
-            | StatementKind::Output(_)
-            | StatementKind::Repeat { .. }
-            | StatementKind::Def { .. }
-            | StatementKind::Kernel(_)
-            | StatementKind::Return(_)
-            | StatementKind::Expect(_)
-            | StatementKind::Limit { .. }
-            | StatementKind::Link(_) => {}
+            _ => {}
         }
     }
 

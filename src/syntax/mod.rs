@@ -151,6 +151,53 @@ pub enum StatementKind {
     },
 }
 
+impl StatementKind {
+    /// The word it begins with; empty for inputs and assignments.
+    pub(crate) fn keyword(&self) -> &'static str {
+        match self {
+            StatementKind::Input { .. } | StatementKind::Assign { .. } => "",
+            StatementKind::Mesh { .. } => "mesh",
+            StatementKind::View { .. } => "axis",
+            StatementKind::Dims(_) => "dims",
+            StatementKind::Repeat { .. } => "repeat",
+            StatementKind::Def { .. } => "def",
+            StatementKind::Kernel(_) => "kernel",
+            StatementKind::Return(_) => "return",
+            StatementKind::Output(_) => "output",
+            StatementKind::Expect(_) => "expect",
+            StatementKind::Limit { .. } => "limit",
+            StatementKind::Link(_) => "link",
+        }
+    }
+
+    /// Its expressions, without those of the statements in its body.
+    pub(crate) fn expressions(&self) -> impl Iterator<Item = &Expr> {
+        let expression = match self {
+            StatementKind::Assign { value, .. } | StatementKind::Return(value) => Some(value),
+            StatementKind::Kernel(kernel) => kernel.reference.as_ref(),
+            StatementKind::Input { .. }
+            | StatementKind::Repeat { .. }
+            | StatementKind::Def { .. }
+            | StatementKind::Mesh { .. }
+            | StatementKind::View { .. }
+            | StatementKind::Dims(_)
+            | StatementKind::Output(_)
+            | StatementKind::Expect(_)
+            | StatementKind::Link(_)
+            | StatementKind::Limit { .. } => None,
+        };
+        expression.into_iter()
+    }
+
+    /// The statements in its body.
+    pub(crate) fn body(&self) -> &[Statement] {
+        match self {
+            StatementKind::Repeat { body, .. } | StatementKind::Def { body, .. } => body,
+            _ => &[],
+        }
+    }
+}
+
 /// A declared kernel, `kernel sort(x[B, D]) -> [B, D], shard B, flops 20*B*D`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KernelDecl {
@@ -448,4 +495,18 @@ pub enum ExprKind {
         /// The operand.
         argument: Box<Expr>,
     },
+}
+
+impl Expr {
+    /// The expressions that it is made of, in the order of the text.
+    pub(crate) fn operands(&self) -> impl Iterator<Item = &Expr> {
+        let (single, list): ([Option<&Expr>; 2], &[Expr]) = match &self.kind {
+            ExprKind::Array(_) | ExprKind::Number(_) => ([None, None], &[]),
+            ExprKind::Neg(argument) | ExprKind::Collective { argument, .. } => ([Some(argument), None], &[]),
+            ExprKind::Binary { left, right, .. } => ([Some(left), Some(right)], &[]),
+            ExprKind::Product { factors, .. } => ([None, None], factors),
+            ExprKind::Call { arguments, .. } => ([None, None], arguments),
+        };
+        single.into_iter().flatten().chain(list)
+    }
 }

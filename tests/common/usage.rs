@@ -1,13 +1,16 @@
 //! An independent count of traffic and memory from a schedule's JSON, device by device and message by message, with
 //! allocated and freed blocks. Shares no code with the compiler's count.
 
-use serde_json::Value;
+use itertools::Itertools;
+use serde_json::{Value, json};
 use shardc::compiler::Compiled;
 use shardc::costs::CostModel;
+use shardc::diag::Diagnostics;
 use shardc::function::Function;
 use shardc::mesh::{AxisId, DeviceId, Wiring};
 use shardc::plan::{StepId, StepOp};
 use shardc::program::Definition;
+use shardc::report::{Findings, document};
 use shardc::schedule::{self, Array, ArrayId, Builder, Dense, OpId, OpKind, Output, Schedule};
 use shardc::sim::clock::{self, AxisLoad};
 use shardc::sim::usage;
@@ -155,12 +158,35 @@ struct Message {
     from: DeviceId,
     to: DeviceId,
     bytes: u64,
-    /// Hops along the axis in which the devices differ; `None` for the shortest route.
-    hops: Option<u64>,
+    /// Hops along the axis in which the devices differ, towards higher coordinates if positive; `None` for the shortest
+    /// route.
+    hops: Option<i64>,
 }
 
-/// Traffic of links: bytes, counted in and out of the ports of a switch, and hops.
-type Passed = [u128; 2];
+/// The side of a device at which a link begins; of the input port of a switch, ends.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Side {
+    Up,
+    Down,
+    Out,
+    In,
+}
+
+/// Traffic of the links along an axis, or of the ports of a switch.
+#[derive(Clone, Default)]
+struct Passed {
+    /// Links that messages pass; a switch counts once.
+    hops: u128,
+    /// Bytes of each link.
+    bytes: BTreeMap<(DeviceId, Side), u128>,
+}
+
+impl Passed {
+    fn add(&mut self, link: (DeviceId, Side), bytes: u64) {
+        *self.bytes.entry(link).or_default() += u128::from(bytes);
+        self.hops += u128::from(link.1 != Side::In);
+    }
+}
 
 /// The first difference between the link loads of plan, simulator and messages; `None` if all agree. Split axes,
 /// degraded links, and gathers kept as one operation are not checked.
@@ -177,48 +203,66 @@ pub fn other_links(compiled: &Compiled) -> Option<String> {
         if links.wiring == Wiring::Switch { topology.network(axis).name.clone() } else { mesh.axis(axis).name.clone() }
     };
     let mut steps: BTreeMap<u64, BTreeMap<String, Passed>> = BTreeMap::new();
-    for Message { step, from, to, bytes, hops } in count(&schedule::to_json(schedule)).messages {
-        let passed = steps.entry(step).or_default();
-        let mut switches: BTreeSet<String> = BTreeSet::new();
+    for message in count(&schedule::to_json(schedule)).messages {
+        let passed = steps.entry(message.step).or_default();
+        let mut at = message.from;
         for axis in mesh.axis_ids() {
-            let apart = u64::from(mesh.coordinate(from, axis).abs_diff(mesh.coordinate(to, axis)));
-            let shortest = match topology.links(axis).wiring {
-                Wiring::Ring => apart.min(mesh.size(axis) - apart),
-                Wiring::Line => apart,
+            let size = i64::from(mesh.axis(axis).size);
+            let [here, there] = [at, message.to].map(|device| i64::from(mesh.coordinate(device, axis)));
+            if here == there {
+                continue;
+            }
+            let own = passed.entry(wires(axis)).or_default();
+            if topology.links(axis).wiring == Wiring::Switch {
                 // A message passes a switch once, whatever number of its axes it crosses.
-                Wiring::Switch => u64::from(apart > 0 && switches.insert(wires(axis))),
+                let on_it = mesh.axis_ids().filter(|other| wires(*other) == wires(axis));
+                let next = on_it.fold(at, |at, axis| mesh.with_coordinate(at, axis, mesh.coordinate(message.to, axis)));
+                // A node with one link out has a port for all of its devices.
+                let port = |device| if topology.is_shared(axis) { topology.node_of(device) } else { device };
+                own.add((port(at), Side::Out), message.bytes);
+                own.add((port(next), Side::In), message.bytes);
+                at = next;
+                continue;
+            }
+            let up = (there - here).rem_euclid(size);
+            let hops = match topology.links(axis).wiring {
+                Wiring::Ring => message.hops.unwrap_or(if up <= size - up { up } else { up - size }),
+                Wiring::Line | Wiring::Switch => there - here,
             };
-            let is_switch = topology.links(axis).wiring == Wiring::Switch;
-            let hops = u128::from(hops.filter(|_| apart > 0 && !is_switch).unwrap_or(shortest));
-            let sum = passed.entry(wires(axis)).or_default();
-            sum[0] += u128::from(bytes) * hops * if is_switch { 2 } else { 1 };
-            sum[1] += hops;
+            for _ in 0..hops.abs() {
+                own.add((at, if hops > 0 { Side::Up } else { Side::Down }), message.bytes);
+                let next = (i64::from(mesh.coordinate(at, axis)) + hops.signum()).rem_euclid(size);
+                at = mesh.with_coordinate(at, axis, u32::try_from(next).unwrap());
+            }
         }
+        assert_eq!(at, message.to, "its hops lead there");
     }
     // On a part of the machine, loads per link and per device equal those on the whole.
-    let differs = |told: &[AxisLoad], counted: &BTreeMap<String, Passed>, times: u64| {
+    let differs = |told: &[AxisLoad], counted: &BTreeMap<String, Passed>, times: u64, in_pieces: bool| {
         let mut left = counted.clone();
-        left.retain(|_, passed| *passed != [0; 2]);
         for load in told {
             let name = wires(load.axis);
-            let [bytes, hops] = left.remove(&name).unwrap_or_default();
+            let Passed { hops, bytes: each } = left.remove(&name).unwrap_or_default();
+            let (bytes, most): (u128, _) = (each.values().sum(), each.values().copied().max());
             let links = topology.all_links().filter(|link| wires(topology.link(*link).axis) == name).count() as u128;
             let devices = mesh.device_count() as u128;
             let all_bytes = load.total * links * u128::from(times) == bytes * u128::from(load.links);
             let all_hops = load.hops * devices * u128::from(times) == hops * u128::from(load.devices);
-            let is_most = u128::from(load.most.0) * u128::from(load.links) >= load.total;
+            // Each piece may have another method, and thus another busiest link.
+            let is_most = in_pieces || Some(u128::from(load.most.0) * u128::from(times)) == most;
             if !(all_bytes && all_hops && is_most) {
-                return Some(format!("{load:?}, counted {bytes} bytes and {hops} hops"));
+                return Some(format!("{load:?}, counted {bytes} bytes, {most:?} on a link, and {hops} hops"));
             }
         }
-        left.pop_first().map(|left| format!("{left:?} is not counted"))
+        left.pop_first().map(|(left, _)| format!("{left} is not counted"))
     };
+    let in_pieces = |id: &StepId| plan.overlap.pipelines.iter().any(|pipeline| pipeline.steps.contains_key(id));
     for id in plan.ids() {
         let Some(Ok(chosen)) = &plan.step(id).recipe else { continue };
         let none = BTreeMap::new();
         let counted = steps.get(&(id.index() as u64)).unwrap_or(&none);
         if chosen.time.is_some()
-            && let Some(how) = differs(&plan.step(id).usage.links, counted, plan.times(id))
+            && let Some(how) = differs(&plan.step(id).usage.links, counted, plan.times(id), in_pieces(&id))
         {
             return Some(format!("{}: {how}", plan.op_name(id)));
         }
@@ -226,10 +270,40 @@ pub fn other_links(compiled: &Compiled) -> Option<String> {
     let mut whole: BTreeMap<String, Passed> = BTreeMap::new();
     for (name, passed) in steps.into_values().flatten() {
         let sum = whole.entry(name).or_default();
-        (0..2).for_each(|place| sum[place] += passed[place]);
+        sum.hops += passed.hops;
+        passed.bytes.into_iter().for_each(|(link, bytes)| *sum.bytes.entry(link).or_default() += bytes);
     }
     let timing = clock::run(schedule, topology).expect("it has a time");
-    differs(&timing.axis_loads(topology), &whole, 1)
+    differs(&timing.axis_loads(topology), &whole, 1, false)
+}
+
+/// The first step of which the JSON document has other messages, hops or link loads than the plan; `None` if all agree.
+pub fn other_document(compiled: &Compiled) -> Option<String> {
+    let Compiled { plan, topology, .. } = compiled;
+    let findings = Findings::new(plan, topology);
+    let document = document::plan("p.shard", "", &findings, &Diagnostics::default());
+    let document = serde_json::to_value(&document).expect("JSON");
+    let steps = document["steps"].as_array().expect("steps");
+    findings.steps.iter().zip_eq(steps).find_map(|(step, told)| {
+        let usage = &plan.step(step.id).usage;
+        let links: Vec<Value> = usage
+            .links
+            .iter()
+            .map(|load| {
+                json!({
+                    "axis": topology.machine.axis(load.axis).name,
+                    "bytes_per_link": load.most.0,
+                    "mean_bytes_per_link": load.total as f64 / load.links as f64,
+                    "mean_hops_per_device": load.hops as f64 / load.devices as f64,
+                    "busy_s": topology.scale.seconds(load.busy),
+                })
+            })
+            .collect();
+        let messages = usage.traffic.each.iter().map(|traffic| traffic.messages).max().unwrap_or_default();
+        let own = (json!(messages), if links.is_empty() { Value::Null } else { json!(links) });
+        let found = (told["messages_received_per_device"].clone(), told["links"].clone());
+        (found != own).then(|| format!("{}: {found:?}, counted {own:?}", step.name))
+    })
 }
 
 impl Counted {
@@ -405,7 +479,7 @@ pub fn count(json: &str) -> Counted {
                                 from: id(source),
                                 to: id(device),
                                 bytes: size(at),
-                                hops: shuffle["route"].get("hops").map(|hops| hops.as_i64().unwrap().unsigned_abs()),
+                                hops: shuffle["route"].get("hops").map(|hops| hops.as_i64().unwrap()),
                             });
                         }
                         Some(at)

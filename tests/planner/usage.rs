@@ -2,7 +2,7 @@
 //! timed step by step. `tests/generated` checks the same for random programs.
 
 use crate::common::sets::are_full;
-use crate::common::usage::{disagreement, other_links, other_time};
+use crate::common::usage::{disagreement, other_document, other_links, other_time};
 use crate::common::{programs, short_name};
 use shardc::compiler::{self, Compiled, Options};
 use shardc::costs::CostModel;
@@ -58,6 +58,9 @@ fn examples_and_corpus() {
             if size < 1 << 16 || are_full() {
                 assert_eq!(disagreement(&compiled), None, "{name}");
                 assert_eq!(other_links(&compiled), None, "{name}");
+                if costs == CostModel::Exact && place % 4 == 1 || are_full() {
+                    assert_eq!(other_document(&compiled), None, "{name}");
+                }
                 checked += 1;
             } else {
                 large += 1;

@@ -4,8 +4,9 @@ use super::text;
 use crate::dtype::DType;
 use crate::einsum::{Einsum, Index};
 use crate::escape;
+use crate::export::functions;
 use crate::export::words::local;
-use crate::function::{Binary, ByNumber, Filler, Function, Scalar, Unary};
+use crate::function::{ByNumber, Filler, Function, Scalar};
 use crate::kernel::Kernel;
 use crate::operator::Operator;
 use crate::plan::StepOp;
@@ -90,9 +91,7 @@ fn product(operands: &[Operand], einsum: &Einsum, dtype: DType) -> String {
 
 /// A reduction over the dims that are missing in the result.
 fn reduce(operator: Operator, operand: &str, einsum: &Einsum, dtype: DType) -> String {
-    let [indices] = einsum.operands.as_slice() else { return operand.to_owned() };
-    let dims: Vec<usize> = indices.iter().positions(|index| !einsum.result.contains(index)).collect();
-    let left: Vec<Index> = indices.iter().copied().filter(|index| einsum.result.contains(index)).collect();
+    let (dims, left) = einsum.reduced();
     transposed(&combined(operator, operand, &text::tuple(dims), dtype), &left, &einsum.result)
 }
 
@@ -137,15 +136,8 @@ fn map(function: Function, operands: &[Operand], einsum: &Einsum, dtype: DType, 
     let mask = aligned.first().map(|(name, _)| name.clone()).unwrap_or_default();
     match function {
         Function::Identity => a,
-        Function::Unary(unary) => self::unary(unary, &a),
-        Function::Binary(binary) => match binary {
-            Binary::Add => format!("{a} + {b}"),
-            Binary::Sub => format!("{a} - {b}"),
-            Binary::Mul => format!("{a} * {b}"),
-            Binary::Div => format!("{a} / {b}"),
-            Binary::Larger => format!("jnp.maximum({a}, {b})"),
-            Binary::Smaller => format!("jnp.minimum({a}, {b})"),
-        },
+        Function::Unary(unary) => functions::jax(unary, &a),
+        Function::Binary(binary) => functions::jax_binary(binary, &a, &b),
         Function::ByNumber(by, Scalar(number)) => by_number(by, &a, number, dtype),
         Function::Over(n) => format!("{a} / {n}"),
         Function::Is(relation) => format!("{} {} {}", side(0), relation.sign(), side(1)),
@@ -180,27 +172,6 @@ fn as_dtype(name: &str, of: DType, to: DType) -> String {
 
 fn constant(number: f64, dtype: DType) -> String {
     format!("{}({})", text::dtype(dtype), text::number(dtype.saturated(number), dtype))
-}
-
-fn unary(unary: Unary, a: &str) -> String {
-    match unary {
-        Unary::Neg => format!("-{a}"),
-        Unary::Relu => format!("jax.nn.relu({a})"),
-        Unary::Gelu => format!("jax.nn.gelu({a}, approximate=True)"),
-        Unary::Exp => format!("jnp.exp({a})"),
-        Unary::Tanh => format!("jnp.tanh({a})"),
-        Unary::Sin => format!("jnp.sin({a})"),
-        Unary::Cos => format!("jnp.cos({a})"),
-        Unary::Sigmoid => format!("jax.nn.sigmoid({a})"),
-        Unary::Silu => format!("jax.nn.silu({a})"),
-        Unary::Sqrt => format!("jnp.sqrt({a})"),
-        Unary::Rsqrt => format!("lax.rsqrt({a})"),
-        Unary::Abs => format!("jnp.abs({a})"),
-        Unary::Log => format!("jnp.log({a})"),
-        Unary::Square => format!("jnp.square({a})"),
-        Unary::Recip => format!("1 / {a}"),
-        Unary::Not => format!("~{a}"),
-    }
 }
 
 fn by_number(by: ByNumber, a: &str, number: f64, dtype: DType) -> String {

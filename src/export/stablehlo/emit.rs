@@ -7,13 +7,13 @@ use itertools::Itertools;
 
 /// A value and its type.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Tensor {
+pub(in crate::export) struct Tensor {
     /// SSA name: `%3`, `%3#1`.
     pub(super) name: String,
     /// Extents.
-    pub(super) shape: Vec<u64>,
+    pub(in crate::export) shape: Vec<u64>,
     /// Dtype of its elements.
-    pub(super) dtype: DType,
+    pub(in crate::export) dtype: DType,
 }
 
 impl Tensor {
@@ -36,7 +36,7 @@ pub(super) fn list<T: ToString>(items: impl IntoIterator<Item = T>) -> String {
 
 /// A constant: a number, the least or the greatest value of a dtype.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Number {
+pub(in crate::export) enum Number {
     /// Rounded to the dtype; integers wrap.
     Is(f64),
     /// Minus infinity of a float.
@@ -58,7 +58,7 @@ impl Number {
 
 /// The text under construction.
 #[derive(Debug, Default)]
-pub(super) struct Emitter {
+pub(in crate::export) struct Emitter {
     pub(super) text: String,
     next: usize,
     channels: usize,
@@ -106,7 +106,7 @@ impl Emitter {
     }
 
     /// Emits an operation whose operands and result have one type.
-    pub(super) fn same(&mut self, operation: &str, operands: &[&Tensor]) -> Tensor {
+    pub(in crate::export) fn same(&mut self, operation: &str, operands: &[&Tensor]) -> Tensor {
         let first = operands[0];
         let names = operands.iter().map(|operand| operand.name.as_str()).join(", ");
         self.made(&format!("stablehlo.{operation} {names} : {}", first.of()), &first.shape, first.dtype)
@@ -121,7 +121,7 @@ impl Emitter {
         self.made(&text, to.0, to.1)
     }
 
-    pub(super) fn constant(&mut self, number: Number, shape: &[u64], dtype: DType) -> Tensor {
+    pub(in crate::export) fn constant(&mut self, number: Number, shape: &[u64], dtype: DType) -> Tensor {
         let text = format!("stablehlo.constant dense<{}> : {}", literal(number, dtype), tensor(shape, dtype));
         self.made(&text, shape, dtype)
     }

@@ -5,8 +5,9 @@
 use super::emit::{Emitter, Number, Tensor, list, tensor};
 use crate::dtype::DType;
 use crate::einsum::{Einsum, Index};
+use crate::export::functions;
 use crate::export::words::local;
-use crate::function::{Binary, ByNumber, Function, Relation, Scalar, Unary};
+use crate::function::{ByNumber, Function, Relation, Scalar};
 use crate::kernel::Kernel;
 use crate::operator::Operator;
 use crate::plan::StepOp;
@@ -89,9 +90,7 @@ fn product(emit: &mut Emitter, operands: [&Tensor; 2], einsum: &Einsum, dtype: D
 
 /// A reduction over the dims that are missing in the result.
 fn reduce(emit: &mut Emitter, operator: Operator, a: &Tensor, einsum: &Einsum, dtype: DType) -> Tensor {
-    let indices = &einsum.operands[0];
-    let dims: Vec<usize> = indices.iter().positions(|index| !einsum.result.contains(index)).collect();
-    let left: Vec<Index> = indices.iter().copied().filter(|index| einsum.result.contains(index)).collect();
+    let (dims, left) = einsum.reduced();
     let a = emit.convert(a, dtype);
     let reduced = emit.reduce(operator, &a, &dims);
     emit.transpose(&reduced, &order(&left, &einsum.result))
@@ -149,18 +148,8 @@ fn computed(emit: &mut Emitter, function: Function, operands: &[Tensor], start: 
     let a = &operands[0];
     match function {
         Function::Identity | Function::Cast(_) => a.clone(),
-        Function::Unary(unary) => self::unary(emit, unary, a),
-        Function::Binary(binary) => {
-            let operation = match binary {
-                Binary::Add => "add",
-                Binary::Sub => "subtract",
-                Binary::Mul => "multiply",
-                Binary::Div => "divide",
-                Binary::Larger => "maximum",
-                Binary::Smaller => "minimum",
-            };
-            emit.same(operation, &[a, &operands[1]])
-        }
+        Function::Unary(unary) => functions::stablehlo(emit, unary, a),
+        Function::Binary(binary) => emit.same(functions::stablehlo_binary(binary), &[a, &operands[1]]),
         Function::ByNumber(by, Scalar(number)) => by_number(emit, by, a, number),
         Function::Is(relation) => emit.compare(direction(relation), a, &operands[1]),
         Function::IsNumber(relation, Scalar(number)) => {
@@ -205,53 +194,6 @@ fn direction(relation: Relation) -> &'static str {
         Relation::GreaterOrEqual => "GE",
         Relation::Equal => "EQ",
         Relation::Unequal => "NE",
-    }
-}
-
-fn unary(emit: &mut Emitter, unary: Unary, a: &Tensor) -> Tensor {
-    let number = |emit: &mut Emitter, c: f64| emit.constant(Number::Is(c), &a.shape, a.dtype);
-    match unary {
-        Unary::Neg => emit.same("negate", &[a]),
-        Unary::Relu => {
-            let zero = number(emit, 0.0);
-            emit.same("maximum", &[a, &zero])
-        }
-        Unary::Gelu => {
-            let square = emit.same("multiply", &[a, a]);
-            let cube = emit.same("multiply", &[&square, a]);
-            let share = number(emit, 0.044715);
-            let bent = emit.same("multiply", &[&share, &cube]);
-            let sum = emit.same("add", &[a, &bent]);
-            let root = number(emit, (2.0 / std::f64::consts::PI).sqrt());
-            let scaled = emit.same("multiply", &[&root, &sum]);
-            let tanh = emit.same("tanh", &[&scaled]);
-            let one = number(emit, 1.0);
-            let shifted = emit.same("add", &[&one, &tanh]);
-            let half = number(emit, 0.5);
-            let half = emit.same("multiply", &[&half, a]);
-            emit.same("multiply", &[&half, &shifted])
-        }
-        Unary::Exp => emit.same("exponential", &[a]),
-        Unary::Tanh => emit.same("tanh", &[a]),
-        Unary::Sin => emit.same("sine", &[a]),
-        Unary::Cos => emit.same("cosine", &[a]),
-        Unary::Sigmoid => emit.same("logistic", &[a]),
-        Unary::Silu => {
-            let share = emit.same("logistic", &[a]);
-            emit.same("multiply", &[a, &share])
-        }
-        Unary::Sqrt => emit.same("sqrt", &[a]),
-        Unary::Rsqrt => emit.same("rsqrt", &[a]),
-        // `abs` is not defined for unsigned integers.
-        Unary::Abs if a.dtype.is_unsigned() => a.clone(),
-        Unary::Abs => emit.same("abs", &[a]),
-        Unary::Log => emit.same("log", &[a]),
-        Unary::Square => emit.same("multiply", &[a, a]),
-        Unary::Recip => {
-            let one = number(emit, 1.0);
-            emit.same("divide", &[&one, a])
-        }
-        Unary::Not => emit.same("not", &[a]),
     }
 }
 

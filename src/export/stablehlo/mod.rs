@@ -6,7 +6,7 @@
 
 mod collective;
 mod device;
-mod emit;
+pub(super) mod emit;
 mod math;
 mod whole;
 

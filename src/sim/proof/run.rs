@@ -15,7 +15,7 @@ use crate::mesh::{AxisId, AxisSet, DeviceId, Mesh};
 use crate::operator::Operator;
 use crate::schedule::presence::Presence;
 use crate::schedule::view::region_at;
-use crate::schedule::{ArrayId, Dense, OpId, OpKind, Operation, Region, Schedule, Verified};
+use crate::schedule::{ArrayId, Dense, OpId, OpKind, Operation, Region, Verified};
 use itertools::Itertools;
 use std::rc::Rc;
 
@@ -109,7 +109,7 @@ pub(super) fn follow_telling(schedule: Verified<'_>, symmetry: Symmetry, seen: S
     let closed = Rc::new(Parts::closed());
     let mut run = Run { schedule, symmetry, terms: Terms::default(), arrays: Vec::new(), closed, pieces: 0 };
     run.declare_arrays()?;
-    let mut uses = uses(&schedule);
+    let mut uses = schedule.uses();
     let mut values: Vec<Value> = Vec::with_capacity(operations);
     for id in schedule.ids() {
         let operands = schedule.operands(id);
@@ -134,16 +134,6 @@ pub(super) fn follow_telling(schedule: Verified<'_>, symmetry: Symmetry, seen: S
     });
     let (collapsed, kernels) = (run.symmetry.orbits.axes(), called.unique().collect());
     Ok(Proof { operations, devices, followed, collapsed, pieces: run.pieces, kernels })
-}
-
-/// Number of uses of each value, by operations and outputs.
-fn uses(schedule: &Schedule) -> Vec<usize> {
-    let mut uses = vec![0; schedule.operations.node_count()];
-    let operands = schedule.ids().flat_map(|id| schedule.operands(id));
-    for used in operands.chain(schedule.outputs.iter().map(|output| output.value)) {
-        uses[used.index()] += 1;
-    }
-    uses
 }
 
 impl Run<'_> {

@@ -21,6 +21,8 @@ use super::product::product;
 use super::roles::result_extents;
 use super::rounding::{Precision, SLACK};
 use super::tensor::Tensor;
+use super::term::Term;
+use super::unary;
 use super::view::{View, row_major};
 use crate::dtype::DType;
 use crate::einsum::{Einsum, Index};
@@ -33,25 +35,6 @@ pub(super) struct Bounded<'a> {
     pub(super) value: &'a Tensor,
     /// Bounds in f64, with the same extents.
     pub(super) bound: &'a Tensor,
-}
-
-/// An element with its bound.
-#[derive(Clone, Copy, Debug)]
-struct Term {
-    value: f64,
-    bound: f64,
-}
-
-impl Term {
-    /// The largest magnitude that may have been computed.
-    fn most(self) -> f64 {
-        self.value.abs() + 2.0 * self.bound
-    }
-
-    /// The interval of the values that may have been computed.
-    fn interval(self) -> [f64; 2] {
-        [self.value - 2.0 * self.bound, self.value + 2.0 * self.bound]
-    }
 }
 
 impl Bounded<'_> {
@@ -292,9 +275,8 @@ struct Each {
     copies: bool,
 }
 
-/// Error bound of the functions' formulas, in units of roundoff, and the steepest slope of `gelu` and `silu`.
+/// Error bound of the functions' formulas, in units of roundoff.
 const FORMULA: f64 = 8.0;
-const SLOPE: f64 = 1.2;
 
 impl Each {
     fn bound(&self, terms: &[Term], value: f64) -> f64 {
@@ -341,16 +323,15 @@ impl Each {
 
     fn divides_by_zero(&self, terms: &[Term]) -> bool {
         match self.function {
-            Function::Unary(Unary::Recip | Unary::Rsqrt) => terms[0].value == 0.0,
+            Function::Unary(unary) if unary::divides(unary) => terms[0].value == 0.0,
             Function::Binary(Binary::Div) => terms[1].value == 0.0,
             _ => false,
         }
     }
 
-    /// `1 / (1 + e^-a)` is 0 if the power overflows.
     fn underflow(&self, terms: &[Term], arithmetic: Precision) -> f64 {
         match self.function {
-            Function::Unary(Unary::Sigmoid | Unary::Silu) => 4.0 * (terms[0].most() + 1.0) / arithmetic.most,
+            Function::Unary(unary) => unary::underflow(unary, terms[0], arithmetic.most),
             _ => 0.0,
         }
     }
@@ -388,35 +369,9 @@ impl Each {
     fn spread(&self, terms: &[Term]) -> (f64, f64) {
         let all: f64 = terms.iter().map(|term| term.bound).sum();
         let first = terms[0];
-        let over = |function: fn(f64) -> f64| {
-            let [low, high] = first.interval().map(function);
-            if first.bound == 0.0 { 0.0 } else { (high - low).abs() }
-        };
-        let away_from_zero = first.value.abs() > 2.0 * first.bound;
         let spread = match self.function {
             Function::Identity | Function::Cast(_) | Function::Fill { .. } => return (self.converted(first), 0.0),
-            Function::Unary(unary) => match unary {
-                Unary::Neg | Unary::Relu | Unary::Abs => all,
-                Unary::Gelu => return (SLOPE * all, first.most()),
-                Unary::Silu => SLOPE * all,
-                Unary::Exp => over(f64::exp),
-                Unary::Tanh => over(f64::tanh),
-                Unary::Sin | Unary::Cos => return (all.min(2.0), 1.0),
-                Unary::Sigmoid => over(|a| 1.0 / (1.0 + (-a).exp())),
-                Unary::Sqrt => over(f64::sqrt),
-                Unary::Log => over(f64::ln),
-                Unary::Rsqrt if away_from_zero => over(|a| 1.0 / a.sqrt()),
-                Unary::Recip if away_from_zero => over(|a| 1.0 / a),
-                Unary::Rsqrt | Unary::Recip => f64::INFINITY,
-                Unary::Square => 2.0 * first.bound * first.most(),
-                Unary::Not => {
-                    if all == 0.0 {
-                        0.0
-                    } else {
-                        f64::INFINITY
-                    }
-                }
-            },
+            Function::Unary(unary) => return unary::spread(unary, first),
             Function::Binary(binary) => match binary {
                 Binary::Add | Binary::Sub => all,
                 Binary::Mul => {

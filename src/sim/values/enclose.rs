@@ -10,7 +10,6 @@ use super::guard::{most_bytes, need};
 use super::input::{Inputs, given, shard_bounds};
 use super::kernel;
 use super::parallel::{Here, on_devices};
-use super::run::uses;
 use super::step::{Blocks, by_device, compute, step, work};
 use super::tensor::Tensor;
 use crate::dtype::DType;
@@ -64,7 +63,7 @@ pub(super) fn of_run(schedule: Verified<'_>, inputs: &Inputs) -> Result<Option<V
     if need(&bounding).bytes > most_bytes() {
         return Ok(None);
     }
-    let mut uses = uses(&schedule);
+    let mut uses = schedule.uses();
     let mut enclosed: Vec<Option<Enclosed>> = vec![None; schedule.operations.node_count()];
     for id in schedule.ids() {
         let operands = schedule.operands(id).into_iter().map(|operand| {

@@ -148,12 +148,7 @@ pub fn parts_of_input(schedule: &Schedule, id: ArrayId) -> Option<u64> {
 
 /// The parts of an open sum, if they are given.
 fn given_parts(array: &Array, tensor: &Tensor) -> Option<Vec<Tensor>> {
-    let [count, ..] = tensor.extents()[..] else { return None };
-    (tensor.extents().len() > array.valid.len()).then(|| {
-        let rest = || array.valid.iter().map(|extent| 0..*extent);
-        let part = |at| tensor.slice(&std::iter::once(at..at + 1).chain(rest()).collect::<Vec<_>>()).expect("a part");
-        (0..count).map(|at| part(at).reshaped(&sizes(&array.valid))).collect()
-    })
+    (tensor.extents().len() > array.valid.len()).then(|| tensor.unstacked())
 }
 
 /// The array of an input, which the parts of an open sum combine to.

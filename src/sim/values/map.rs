@@ -3,15 +3,14 @@
 use super::element::{Arithmetic, Element, with_arithmetic, with_dtype};
 use super::roles::result_extents;
 use super::tensor::Tensor;
+use super::unary::Functions;
 use super::view::{Line, View, row_major, walk};
 use crate::dtype::DType;
 use crate::einsum::Einsum;
-use crate::function::{Binary, ByNumber, Function, Relation, Scalar, Unary};
+use crate::function::{Binary, ByNumber, Function, Relation, Scalar};
 
 /// The arithmetic in which a function is computed.
-pub(super) trait Compute: Arithmetic {
-    /// A unary function that is defined for this arithmetic.
-    fn unary(function: Unary) -> fn(Self) -> Self;
+pub(super) trait Compute: Arithmetic + Functions {
     /// A binary function that is defined for this arithmetic.
     fn binary(function: Binary) -> fn(Self, Self) -> Self;
     /// A function of an element and a constant.
@@ -37,30 +36,6 @@ macro_rules! float {
         #[expect(clippy::allow_attributes, reason = "f64 keeps all of a constant")]
         #[allow(clippy::cast_possible_truncation, clippy::unnecessary_cast, reason = "constants are rounded once")]
         impl Compute for $type {
-            fn unary(function: Unary) -> fn(Self) -> Self {
-                match function {
-                    Unary::Neg => |a| -a,
-                    Unary::Relu => |a| if a < 0.0 { 0.0 } else { a },
-                    Unary::Gelu => |a| {
-                        let root = (2.0 / std::$type::consts::PI).sqrt();
-                        0.5 * a * (1.0 + (root * (a + 0.044715 * a * a * a)).tanh())
-                    },
-                    Unary::Exp => $type::exp,
-                    Unary::Tanh => $type::tanh,
-                    Unary::Sin => $type::sin,
-                    Unary::Cos => $type::cos,
-                    Unary::Sigmoid => |a| 1.0 / (1.0 + (-a).exp()),
-                    Unary::Silu => |a| a / (1.0 + (-a).exp()),
-                    Unary::Sqrt => $type::sqrt,
-                    Unary::Rsqrt => |a| 1.0 / a.sqrt(),
-                    Unary::Abs => $type::abs,
-                    Unary::Log => $type::ln,
-                    Unary::Square => |a| a * a,
-                    Unary::Recip => |a| 1.0 / a,
-                    Unary::Not => unreachable!("of bools alone"),
-                }
-            }
-
             fn binary(function: Binary) -> fn(Self, Self) -> Self {
                 match function {
                     Binary::Add => |a, b| a + b,
@@ -100,7 +75,7 @@ fn whole(c: f64) -> Option<i64> {
 
 /// Implements i64 and u64 alike.
 macro_rules! integer {
-    ($type:ident, $abs:expr) => {
+    ($type:ident) => {
         #[expect(clippy::allow_attributes, reason = "which casts can lose something depends on the type")]
         #[allow(
             clippy::cast_possible_truncation,
@@ -109,28 +84,6 @@ macro_rules! integer {
             reason = "a fraction is cut and saturates, a whole number wraps"
         )]
         impl Compute for $type {
-            fn unary(function: Unary) -> fn($type) -> $type {
-                match function {
-                    Unary::Neg => $type::wrapping_neg,
-                    Unary::Relu => |a| a.max(0),
-                    Unary::Abs => $abs,
-                    Unary::Square => |a| a.wrapping_mul(a),
-                    // The operand is a bool, read as 0 or 1.
-                    Unary::Not => |a| $type::from(a == 0),
-                    Unary::Gelu
-                    | Unary::Exp
-                    | Unary::Tanh
-                    | Unary::Sin
-                    | Unary::Cos
-                    | Unary::Sigmoid
-                    | Unary::Silu
-                    | Unary::Sqrt
-                    | Unary::Rsqrt
-                    | Unary::Log
-                    | Unary::Recip => unreachable!("of floats alone"),
-                }
-            }
-
             fn binary(function: Binary) -> fn($type, $type) -> $type {
                 match function {
                     Binary::Add => $type::wrapping_add,
@@ -160,8 +113,8 @@ macro_rules! integer {
     };
 }
 
-integer!(i64, i64::wrapping_abs);
-integer!(u64, |a| a);
+integer!(i64);
+integer!(u64);
 
 /// A function of blocks, rounded once to `dtype`.
 ///

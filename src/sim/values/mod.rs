@@ -34,6 +34,8 @@ mod rounding;
 mod run;
 mod step;
 mod tensor;
+mod term;
+mod unary;
 mod view;
 
 #[cfg(test)]

@@ -81,7 +81,7 @@ impl<'a> Execution<'a> {
     pub fn new(schedule: &'a Schedule, inputs: &'a Inputs, here: Here) -> Result<Execution<'a>, RunError> {
         let schedule = guard::check(schedule)?;
         let values = vec![None; schedule.operations.node_count()];
-        Ok(Execution { schedule, inputs, here, uses: uses(&schedule), values })
+        Ok(Execution { schedule, inputs, here, uses: schedule.uses(), values })
     }
 
     /// Runs one operation on the devices selected by `here`. All earlier operations must be done.
@@ -220,16 +220,6 @@ fn evaluate(
         return Ok(Value::Deferred(defer(&schedule, here, id, blocks.collect())));
     }
     Ok(Value::Blocks(step(schedule, inputs, here, id, blocks.collect())?))
-}
-
-/// Number of uses of each value, by operations and outputs.
-pub(super) fn uses(schedule: &Schedule) -> Vec<u32> {
-    let mut uses = vec![0; schedule.operations.node_count()];
-    let operands = schedule.ids().flat_map(|id| schedule.operands(id));
-    for used in operands.chain(schedule.outputs.iter().map(|output| output.value)) {
-        uses[used.index()] += 1;
-    }
-    uses
 }
 
 impl Run {

@@ -84,6 +84,14 @@ impl Tensor {
         ranges.filter(|_| fits).map(|ranges| self.with_view(self.view.cut(&ranges)))
     }
 
+    /// The blocks that it stacks along its first dim, sharing the buffer; none of a single element without dims.
+    pub fn unstacked(&self) -> Vec<Tensor> {
+        let Some((count, block)) = self.view.extents.split_first() else { return Vec::new() };
+        let rest = || block.iter().map(|extent| 0..*extent);
+        let cut = |at| self.view.cut(&std::iter::once(at..at + 1).chain(rest()).collect::<Vec<_>>());
+        (0..*count).map(|at| self.with_view(cut(at)).reshaped(block)).collect()
+    }
+
     /// The view of the buffer.
     pub(super) fn view(&self) -> &View {
         &self.view
