@@ -116,6 +116,9 @@ pub(crate) fn hold(case: &Case) -> Checked<Outcome> {
     if let Some(wrong) = usage::other_links(&compiled) {
         return failure("figures: other links", wrong);
     }
+    if let Some(wrong) = usage::other_document(&compiled) {
+        return failure("figures: another document", wrong);
+    }
     stage("read back");
     read_back(case, &compiled, &numbers)?;
     stage("reports");

@@ -35,14 +35,20 @@ thread_local! {
 fn longest(case: &Case) -> Duration {
     let of_small = super::number("SHARDC_SLOW").unwrap_or(LONGEST);
     let statements = case.statements.div_ceil(Size::SMALL.statements).max(1) as u64;
-    Duration::from_secs(of_small * statements * case.devices.div_ceil(Size::SMALL.devices))
+    let devices = case.devices.div_ceil(Size::SMALL.devices).max(1);
+    Duration::from_secs(of_small * statements * devices)
 }
 
 /// The outcome of a program, including panics and timeouts.
 pub(crate) fn watched(case: &Case) -> Result<Outcome, Failure> {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
-        std::panic::set_hook(Box::new(|info| {
+        let usual = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            // Tests have names; what goes through the stages has none.
+            if thread::current().name().is_some() {
+                return usual(info);
+            }
             let place = info.location().map(|place| format!("{}:{}", place.file(), place.line())).unwrap_or_default();
             let trace =
                 std::env::var_os("RUST_BACKTRACE").map(|_| std::backtrace::Backtrace::force_capture().to_string());
