@@ -126,6 +126,8 @@ fn all_methods_on_one_axis() {
                         Method::OneHop
                         | Method::FuriosaRotation
                         | Method::FuriosaDiagonal
+                        | Method::BalancedFuriosaRotation
+                        | Method::BalancedFuriosaDiagonal
                         | Method::Direct
                         | Method::DirectHalves
                         | Method::LinkByLink

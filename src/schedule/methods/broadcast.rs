@@ -136,6 +136,8 @@ fn along(method: Method, n: usize) -> Vec<Parents> {
         | Method::Chain
         | Method::FuriosaRotation
         | Method::FuriosaDiagonal
+        | Method::BalancedFuriosaRotation
+        | Method::BalancedFuriosaDiagonal
         | Method::DirectHalves
         | Method::DirectParity
         | Method::LinkByLink
