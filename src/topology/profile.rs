@@ -18,7 +18,7 @@ use std::num::NonZeroU32;
 use thiserror::Error;
 
 /// The shipped profiles, by name.
-const SHIPPED: [(&str, &str); 18] = [
+const SHIPPED: [(&str, &str); 19] = [
     ("tpu_v3", include_str!("profiles/tpu_v3.toml")),
     ("tpu_v4p", include_str!("profiles/tpu_v4p.toml")),
     ("tpu_v5p", include_str!("profiles/tpu_v5p.toml")),
@@ -37,6 +37,7 @@ const SHIPPED: [(&str, &str); 18] = [
     ("h100_book", include_str!("profiles/h100_book.toml")),
     ("gb200_nvl72", include_str!("profiles/gb200_nvl72.toml")),
     ("furiosa", include_str!("profiles/furiosa.toml")),
+    ("furiosa_slices", include_str!("profiles/furiosa_slices.toml")),
 ];
 
 /// Other names of shipped profiles, in lower case and without signs.
