@@ -94,6 +94,7 @@ pub const PAGES: &[Page] = pages![
     "no-mesh",
     "no-plan",
     "no-result",
+    "no-such-slice",
     "not-a-result",
     "not-exported",
     "not-in-repeat",

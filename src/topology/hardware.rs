@@ -120,6 +120,10 @@ pub struct Network {
     pub devices: Option<NonZeroU32>,
     /// Default wiring.
     pub wiring: WiringRule,
+    /// Number of sides of a slice, along which its chips have links: 2 or 3. Meshes that need other links are reported; `None`
+    /// reports none.
+    #[serde(default)]
+    pub torus: Option<NonZeroU32>,
     /// Switch mode, for axes wired by a switch.
     #[serde(default)]
     pub switch: SwitchKind,

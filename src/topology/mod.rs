@@ -12,6 +12,7 @@ mod products;
 mod profile;
 mod quantity;
 pub mod routes;
+mod slices;
 
 pub use closed_form::{ClosedForm, Limit};
 pub use engines::{EngineId, Engines, EnginesError, Work};
@@ -22,6 +23,7 @@ pub use measured::{Measured, Messages, Protocol, Traffic};
 pub use products::{ProductWork, Products, Shape, Tile, WorkTime};
 pub use profile::{ProfileDocument, ProfileError};
 pub use routes::{Hop, Link, LinkId, LinkSide, RouteError};
+pub use slices::Unlinked;
 
 use crate::dtype::DType;
 use crate::link::{DegradedLink, LinkState};

@@ -275,9 +275,10 @@ fn network_text(network: &Network, table: &str) -> String {
         ("attached", toml_value(&network.attached)),
     ];
     let devices = network.devices.map(|devices| ("devices", toml_value(&devices)));
+    let torus = network.torus.map(|sides| ("torus", toml_value(&sides)));
     let adds: Vec<String> = network.adds.iter().map(DType::to_string).collect();
     let adds = (!adds.is_empty()).then(|| ("adds", toml_value(&adds)));
-    let mut text = lines(fields.into_iter().chain(devices).chain(methods).chain(adds));
+    let mut text = lines(fields.into_iter().chain(devices).chain(torus).chain(methods).chain(adds));
     for measured in &network.measured {
         text += &format!("\n[[{table}.measured]]\n{}", measured_text(measured));
     }
@@ -379,6 +380,8 @@ struct NetworkDocument {
     /// Number of devices that it connects; `None` for any number.
     devices: Option<NonZeroU32>,
     wiring: WiringRule,
+    /// Number of sides of a slice, along which its chips have links; `None` if unknown.
+    torus: Option<NonZeroU32>,
     switch: SwitchKind,
     attached: Attachment,
     /// Methods of its library; empty for all methods.
@@ -421,7 +424,8 @@ fn document(hardware: &Hardware) -> ProfileDocument {
 
 impl From<Network> for NetworkDocument {
     fn from(network: Network) -> NetworkDocument {
-        let Network { name, one_way, hop_latency, message_overhead, devices, wiring, switch, attached, .. } = network;
+        let Network { name, one_way, hop_latency, message_overhead, devices, wiring, torus, .. } = network;
+        let Network { switch, attached, .. } = network;
         let (hop_latency_ps, message_overhead_ps) = (hop_latency, message_overhead);
         let methods = network.methods.iter().map(|method| method.name()).collect();
         let measured = network.measured.iter().map(MeasuredDocument::from).collect();
@@ -432,6 +436,7 @@ impl From<Network> for NetworkDocument {
             message_overhead_ps,
             devices,
             wiring,
+            torus,
             switch,
             attached,
             methods,
