@@ -1,12 +1,14 @@
 //! Laws for every collective on every wiring: no schedule is faster than its bound, and some reach it.
 
-use crate::common::{compile, first_collective, programs};
+use crate::common::{compile, compile_with, first_collective, programs};
 use itertools::iproduct;
 use shardc::compiler::{self, Options};
+use shardc::costs::CostModel;
 use shardc::recipe::Lowering;
 use shardc::report::{Findings, step_bound};
 use shardc::sim::clock;
 use shardc::topology::Hardware;
+use shardc::units::Rate;
 use std::collections::BTreeMap;
 
 /// A collective along one axis, written by hand, with `V` bytes in full form on each device.
@@ -135,6 +137,33 @@ fn link_bytes_are_what_the_plan_counts_on_a_switch() {
         // Every message leaves through one port and enters through another.
         let over_links: u64 = timing.links.iter().map(|link| link.bytes.0).sum();
         assert_eq!(over_links, 2 * received * devices, "{kind}");
+    }
+}
+
+/// The slices of a chip share its port: it is busy for the bytes of all of them.
+#[test]
+fn slices_of_a_chip_share_its_port() {
+    let path = format!("{}/examples/models/furiosa_slices.shard", env!("CARGO_MANIFEST_DIR"));
+    let compiled = compile(&std::fs::read_to_string(path).expect("an example"));
+    let timing = clock::run(&compiled.schedule, &compiled.topology).expect("a time");
+    let rate = Rate::new(64_000_000_000).expect("a rate");
+    assert_eq!(timing.busiest_link_time(), compiled.topology.scale.at_rate(65536 * 3 / 4, rate));
+}
+
+/// Over nodes and inside them, large arrays take the time of the slower network, as the book's forms say, and little more.
+#[test]
+fn levels_are_crossed_at_once() {
+    let ground = "mesh {N: 4 over ib, X: 8} on h100_book\ndims {I: 65536, J: 8192}\n";
+    for kind in KINDS {
+        let (input, line) = statement(kind);
+        let both = |text: &str| text.replace("_X", "_NX").replace("{X,", "{NX,");
+        let source = format!("{ground}{}\n{}", both(input), both(line));
+        let time = |costs| {
+            let compiled = compile_with(&source, costs);
+            compiled.topology.scale.seconds(compiled.plan.step(first_collective(&compiled)).cost.time)
+        };
+        let (book, simulated) = (time(CostModel::Book), time(CostModel::Exact));
+        assert!((0.999..1.03).contains(&(simulated / book)), "{kind}: {book} by the book, {simulated} simulated");
     }
 }
 

@@ -362,6 +362,10 @@ fn models(claims: &mut Claims) {
     claims.example("models/vocab_parallel_loss");
     claims.is("12 us", plan("models/vocab_parallel_loss", Exact).links());
 
+    let name = "models/furiosa_slices";
+    claims.example(name);
+    claims.is("768 ns", 256.0 * plan(name, Exact).received() / 64e9);
+
     let name = "models/flash_decoding";
     claims.example(name);
     claims.is("16 us", plan(name, Exact).links());
