@@ -107,17 +107,17 @@ impl Places<'_> {
     fn exchanged(&self, whole: u128, group: AxisSet, copies: u128) -> u128 {
         let (topology, mesh) = (self.topology, &self.topology.mesh);
         let group = group.intersection(self.counted);
-        // Parts of an axis have no distance of their own, and a switch is one hop for all of its axes.
+        // Parts of an axis have no distance of their own, and a switch is one hop for all of its axes, like a full mesh.
         let is_distance = |axis: &AxisId| {
             let physical = mesh.physical(*axis);
             mesh.size(*axis) == topology.machine.size(physical)
-                && topology.axes[physical.index()].wiring != Wiring::Switch
+                && !topology.axes[physical.index()].wiring.is_one_hop()
         };
         let along = group.iter().filter(is_distance).map(|axis| {
             let n = u128::from(mesh.size(axis));
             match topology.axes[mesh.physical(axis).index()].wiring {
                 Wiring::Ring => whole * (n * n / 4) / n,
-                Wiring::Line | Wiring::Switch => whole * (n * n - 1) / (3 * n),
+                Wiring::Line | Wiring::Switch | Wiring::Full => whole * (n * n - 1) / (3 * n),
             }
         });
         let others = group.iter().filter(|axis| !is_distance(axis));

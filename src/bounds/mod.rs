@@ -10,7 +10,7 @@
 //!
 //! [`crossing`] has the loads that add up over several collectives.
 //!
-//! A mesh that is a product of rings, lines and switches has closed forms (`regular.rs`), which cost nothing at any
+//! A mesh that is a product of rings, lines, switches and full meshes has closed forms (`regular.rs`), which cost nothing at any
 //! size. On other graphs of up to [`irregular::MOST_DEVICES`] devices minimum cuts are searched; up to 16 devices,
 //! where cuts may miss the heaviest set, all sets are tried (`sets.rs`). The tests check both against all sets and
 //! all partitions of small graphs. Where axes are parts of longer ones and there are too many devices for a search,

@@ -117,7 +117,7 @@ fn wired(topology: &Topology, axes: AxisSet) -> AxisSet {
 
 /// Rate into (or out of) the device with the fewest links on these axes, in bytes per second.
 fn weakest_device(topology: &Topology, wired: AxisSet) -> u128 {
-    carried(topology, wired, |wiring, _| wiring.fewest_links())
+    carried(topology, wired, Wiring::fewest_links)
 }
 
 /// Rate out of the device with the fewest links; along an axis that holds replicas in its other parts, out of the one
@@ -156,6 +156,15 @@ fn all_to_all(topology: &Topology, run: Axes, local: u128, replicas: u128, idle:
     // Devices c ranks apart are c times the neighbour distance apart, in at least one direction. With replicas along
     // the other parts, at least c links.
     let (ring, apart) = match others(topology, run) {
+        _ if whole == Wiring::Full => {
+            // Devices of other groups may forward, so all links of the axis count.
+            let links = whole.fewest_links(topology.machine.size(physical(topology, run)));
+            return Load {
+                bytes: local * u128::from(size - 1),
+                divisor: u128::from(size),
+                capacity: one_way * u128::from(links),
+            };
+        }
         _ if links.wiring == Wiring::Switch => (false, 1),
         Some(others) if !others.intersection(idle).is_empty() => (true, 1),
         Some(_) => (whole == Wiring::Ring, u128::from(links.apart)),
@@ -164,7 +173,7 @@ fn all_to_all(topology: &Topology, run: Axes, local: u128, replicas: u128, idle:
     let wiring = match links.wiring {
         Wiring::Ring | Wiring::Line if ring => Wiring::Ring,
         Wiring::Ring | Wiring::Line => Wiring::Line,
-        Wiring::Switch => Wiring::Switch,
+        Wiring::Switch | Wiring::Full => links.wiring,
     };
     let (share, of) = wiring.exchange_share(size);
     Load { bytes: local * apart * u128::from(share), divisor: u128::from(of), capacity: one_way }
@@ -188,10 +197,12 @@ fn diameter(topology: &Topology, run: Axes, idle: AxisSet) -> Time {
     let (links, size) = (topology.links(run), run.group_size(&topology.mesh));
     // Replicas along another part may be nearer, but at most the distance around the ring of this part.
     let nearer = || others(topology, run).is_some_and(|others| !others.intersection(idle).is_empty());
+    let whole = topology.axes[physical(topology, run).index()].wiring;
     let hops = match links.wiring {
+        _ if whole.is_one_hop() => 1,
         Wiring::Ring | Wiring::Line if nearer() => Wiring::Ring.diameter(size),
         Wiring::Ring | Wiring::Line => u64::from(links.apart) * links.wiring.diameter(size),
-        Wiring::Switch => 1,
+        Wiring::Switch | Wiring::Full => 1,
     };
     links.hop_latency * hops
 }

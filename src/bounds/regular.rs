@@ -1,4 +1,4 @@
-//! Closed forms for meshes that are products of rings, lines and switches with uniform links.
+//! Closed forms for meshes that are products of rings, lines, switches and full meshes with uniform links.
 //!
 //! The sets of devices tried are boxes: whole along some axes, and one coordinate, at an end of a line, along the
 //! others. Along the axes of other groups a box is always whole.
@@ -252,8 +252,8 @@ impl<'a> Regular<'a> {
 
     /// Links into one device along the axis: on a line, at an end or in the middle.
     fn links_into_one(&self, axis: AxisId, middle: bool) -> u64 {
-        let wiring = self.topology.links(axis).wiring;
-        if middle { wiring.most_links(self.topology.mesh.size(axis)) } else { wiring.fewest_links() }
+        let (wiring, size) = (self.topology.links(axis).wiring, self.topology.mesh.size(axis));
+        if middle { wiring.most_links(size) } else { wiring.fewest_links(size) }
     }
 
     fn capacity_into_one(&self, axis: AxisId, middle: bool) -> u128 {

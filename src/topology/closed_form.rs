@@ -97,6 +97,7 @@ impl Stage {
             Wiring::Ring => fraction(self.hop * (sum * self.apart), 1, 2),
             Wiring::Line => self.hop * ((sum - axes) * self.apart),
             Wiring::Switch => self.hop * (axes * self.crossing),
+            Wiring::Full => self.hop * axes,
         }
     }
 
@@ -107,31 +108,38 @@ impl Stage {
 
     /// Load of the busiest link of an AllGather, as a fraction of the gathered array.
     ///
-    /// Rings `1/2n`, giving `V/(W n)`; lines `(1 - 1/N)/n`, giving `(1 - 1/N) V/(n w)`; switches `1 - 1/N`.
+    /// Rings `1/2n`, giving `V/(W n)`; lines `(1 - 1/N)/n`, giving `(1 - 1/N) V/(n w)`; switches `1 - 1/N`; full meshes
+    /// `(1 - 1/N)` over the links of a device.
     fn gather_share(&self) -> (u64, u64) {
         let (axes, members) = (self.sizes.len() as u64, self.members());
         match self.wiring {
             Wiring::Ring => (1, 2 * axes),
             Wiring::Line => (members - 1, axes * members),
             Wiring::Switch => (members - 1, members),
+            Wiring::Full => (members - 1, members * self.links()),
         }
+    }
+
+    /// Links out of a device; on a line at an end.
+    fn links(&self) -> u64 {
+        self.sizes.iter().map(|size| self.wiring.fewest_links(*size)).sum()
     }
 
     /// Time of the busiest link of an AllToAll of `local` bytes per device.
     ///
     /// Rings `max(X) / 8` of them, giving `V max(X) / (4 N W)`; lines the largest `⌊X/2⌋⌈X/2⌉ / X`; switches the sum of
-    /// `(X - 1) / X`, one crossing per axis.
+    /// `(X - 1) / X`, one crossing per axis; full meshes the largest `1 / X`.
     fn exchange(&self, local: Time) -> Time {
         let each = self.sizes.iter().map(|size| match self.wiring {
             // Of an odd ring a little more than must be.
             Wiring::Ring => fraction(local, *size, 8),
-            Wiring::Line | Wiring::Switch => {
+            Wiring::Line | Wiring::Switch | Wiring::Full => {
                 let (share, of) = self.wiring.exchange_share(*size);
                 fraction(local, share, of)
             }
         });
         match self.wiring {
-            Wiring::Ring | Wiring::Line => each.max().unwrap_or_default(),
+            Wiring::Ring | Wiring::Line | Wiring::Full => each.max().unwrap_or_default(),
             Wiring::Switch => each.sum(),
         }
     }
@@ -149,7 +157,7 @@ impl Topology {
     /// AllGather over `axes`; each device holds `full` bytes after it.
     ///
     /// Rings `max(t sum(X)/2, V/(W n))`, lines `max(t sum(X - 1), (1 - 1/N) V/(n w))`, switches
-    /// `max(t n, (1 - 1/N) V/w)`. With different wirings the slower ones come first, while the array is small.
+    /// `max(t n, (1 - 1/N) V/w)`, full meshes `max(t n, (1 - 1/N) V/(w sum(X - 1)))`. With different wirings the slower ones come first, while the array is small.
     pub fn all_gather(&self, axes: impl IntoIterator<Item = AxisId>, full: Bytes) -> ClosedForm {
         self.gather_over(axes, full, By::Declared)
     }
@@ -168,7 +176,7 @@ impl Topology {
     /// AllToAll over `axes` of an array with `full` bytes per group, `full / N` per device.
     ///
     /// Rings `max(t sum(X)/2, V max(X)/(4 N W))`, lines `max(t sum(X - 1), ⌊X/2⌋⌈X/2⌉ V/(X N w))`, switches
-    /// `max(t n, (N - 1) V/(N² w))` for one axis.
+    /// `max(t n, (N - 1) V/(N² w))` for one axis, full meshes `max(t n, V/(N min(X) w))`.
     pub fn all_to_all(&self, axes: impl IntoIterator<Item = AxisId>, full: Bytes) -> ClosedForm {
         let stages = self.stages(axes, By::Declared);
         let group: u64 = stages.iter().map(Stage::members).product();
@@ -189,12 +197,13 @@ impl Topology {
     }
 
     /// A broadcast of `local` bytes within the groups of `axes`: the first device sends parts over all of its links at once,
-    /// `max(hops, v/(n W))` on rings, `max(hops, v/(n w))` on lines, `max(hops, v/w)` on a switch. Links of different
+    /// `max(hops, v/(n W))` on rings, `max(hops, v/(n w))` on lines, `max(hops, v/w)` on a switch, and over the links of the
+    /// first device in full meshes. Links of different
     /// rates, and switches, take one stage after the other.
     pub fn broadcast(&self, axes: impl IntoIterator<Item = AxisId>, local: Bytes) -> ClosedForm {
         let stages = self.stages(axes, By::Declared);
         let ways = |stage: &Stage| match stage.wiring {
-            Wiring::Ring | Wiring::Line => stage.wiring.fewest_links() * stage.sizes.len() as u64,
+            Wiring::Ring | Wiring::Line | Wiring::Full => stage.links(),
             Wiring::Switch => 1,
         };
         let own = |stage: &Stage| stage.bytes(self.scale, local.0);
@@ -227,7 +236,7 @@ impl Topology {
         if bytes == Bytes(0) { ClosedForm::default() } else { ClosedForm::new(latency, bandwidth) }
     }
 
-    /// Groups the axes by network, those between nodes first, then by wiring: lines, switches, rings. Adjacent parts of an axis
+    /// Groups the axes by network, those between nodes first, then by wiring: lines, switches, rings, full meshes. Adjacent parts of an axis
     /// count as one; other parts of the same axis use the same links, one stage after the other.
     fn stages(&self, axes: impl IntoIterator<Item = AxisId>, by: By) -> Vec<Stage> {
         let axes: AxisSet = axes.into_iter().filter(|axis| self.mesh.size(*axis) > 1).collect();
@@ -235,6 +244,7 @@ impl Topology {
             Wiring::Line => 0,
             Wiring::Switch => 1,
             Wiring::Ring => 2,
+            Wiring::Full => 3,
         };
         let inside = self.mesh.group_size(axes.iter().filter(|axis| self.links(*axis).network == 0));
         let mut stages: BTreeMap<_, Stage> = BTreeMap::new();
@@ -249,7 +259,7 @@ impl Topology {
                 let before = used.entry(self.mesh.physical(axis)).or_default();
                 std::mem::replace(before, *before + 1)
             });
-            let apart = u64::from(if wiring == Wiring::Switch { 1 } else { apart });
+            let apart = u64::from(if wiring.is_one_hop() { 1 } else { apart });
             let key = (Reverse(links.network), order(wiring), Reverse(apart), before);
             let stage = stages.entry(key).or_insert_with(|| {
                 let (one_way, hop, crossing) = (links.one_way, links.hop_latency, links.switch.hops());
@@ -349,6 +359,18 @@ mod tests {
         assert_eq!(us(&node, node.all_gather(axes(1), Bytes(1024 * 16384 * 2))), 65.245);
         let exchange = node.all_to_all(axes(1), Bytes(64 << 30));
         assert_eq!(exchange.time, node.scale.at_rate(7 << 30, node.hardware.network.one_way));
+    }
+
+    /// On 8 devices with 7 links each: gathers `V/8w`, exchanges `V/64w`, broadcasts `V/7w`.
+    #[test]
+    fn a_full_mesh_of_eight() {
+        let mesh = topology("tpu_v5e", &[("X", 8)], Some(Wiring::Full));
+        let full = Bytes(64 * 7 * 45_000_000);
+        assert_eq!(us(&mesh, mesh.all_gather(axes(1), full)), 56_000.0);
+        assert_eq!(us(&mesh, mesh.all_reduce(axes(1), full)), 112_000.0);
+        assert_eq!(us(&mesh, mesh.all_to_all(axes(1), full)), 7_000.0);
+        assert_eq!(us(&mesh, mesh.broadcast(axes(1), full)), 64_000.0);
+        assert_eq!(picoseconds(&mesh, mesh.all_gather(axes(1), Bytes(8))), 1_000_000);
     }
 
     #[test]

@@ -52,7 +52,7 @@ impl TryFrom<String> for WiringRule {
             ["rings", "of", "multiples", "of", number] => size(number).map(WiringRule::RingsOfMultiple),
             _ => None,
         };
-        let known = "\"ring\", \"line\", \"switch\", \"ring of size 16\" or \"rings of multiples of 4\"";
+        let known = "\"ring\", \"line\", \"switch\", \"full\", \"ring of size 16\" or \"rings of multiples of 4\"";
         rule.ok_or_else(|| format!("unknown wiring `{text}`; expected {known}"))
     }
 }

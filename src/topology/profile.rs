@@ -18,7 +18,7 @@ use std::num::NonZeroU32;
 use thiserror::Error;
 
 /// The shipped profiles, by name.
-const SHIPPED: [(&str, &str); 18] = [
+const SHIPPED: [(&str, &str); 21] = [
     ("tpu_v3", include_str!("profiles/tpu_v3.toml")),
     ("tpu_v4p", include_str!("profiles/tpu_v4p.toml")),
     ("tpu_v5p", include_str!("profiles/tpu_v5p.toml")),
@@ -36,11 +36,14 @@ const SHIPPED: [(&str, &str); 18] = [
     ("rtx_pro_6000", include_str!("profiles/rtx_pro_6000.toml")),
     ("h100_book", include_str!("profiles/h100_book.toml")),
     ("gb200_nvl72", include_str!("profiles/gb200_nvl72.toml")),
+    ("mi300x", include_str!("profiles/mi300x.toml")),
+    ("trn1", include_str!("profiles/trn1.toml")),
+    ("trn2", include_str!("profiles/trn2.toml")),
     ("furiosa", include_str!("profiles/furiosa.toml")),
 ];
 
 /// Other names of shipped profiles, in lower case and without signs.
-const ALIASES: [(&str, &str); 24] = [
+const ALIASES: [(&str, &str); 29] = [
     ("v3", "tpu_v3"),
     ("tpu4", "tpu_v4p"),
     ("v4", "tpu_v4p"),
@@ -63,6 +66,11 @@ const ALIASES: [(&str, &str); 24] = [
     ("nvl72", "gb200_nvl72"),
     ("rtx6000blackwell", "rtx_pro_6000"),
     ("rtxpro6000blackwell", "rtx_pro_6000"),
+    ("trainium", "trn1"),
+    ("trainium1", "trn1"),
+    ("trn132xlarge", "trn1"),
+    ("trainium2", "trn2"),
+    ("trn248xlarge", "trn2"),
     ("rngd", "furiosa"),
     ("furiosarngd", "furiosa"),
 ];
@@ -77,7 +85,7 @@ fn plain(name: &str) -> String {
 
 /// A plain name without vendor, memory size and form factor: `h100` of `NVIDIA H100 80GB HBM3`, `v5e` of `tpu_v5e`.
 fn bare(name: &str) -> String {
-    const VENDORS: [&str; 8] = ["nvidia", "google", "cloud", "dgx", "hgx", "tesla", "gpu", "tpu"];
+    const VENDORS: [&str; 11] = ["nvidia", "amd", "instinct", "aws", "google", "cloud", "dgx", "hgx", "tesla", "gpu", "tpu"];
     const FORMS: [&str; 14] =
         ["sxm2", "sxm3", "sxm4", "sxm5", "sxm6", "sxm", "pcie", "nvl", "hbm2e", "hbm3e", "hbm2", "hbm3", "hbm", "gpu"];
     let name = plain(name);

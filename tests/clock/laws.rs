@@ -33,13 +33,13 @@ fn ratio(kind: &str, wiring: &str, n: u64, rows: u64) -> f64 {
     timing.makespan.ratio(bound)
 }
 
-/// Large arrays: all collectives reach the bound on rings and switches of any length, gathers and scatters on lines
+/// Large arrays: all collectives reach the bound on rings, switches and full meshes of any length, gathers and scatters on lines
 /// too.
 #[test]
 #[expect(clippy::print_stdout, reason = "the ratios are worth reading")]
 fn no_collective_beats_its_bound_and_rings_reach_it() {
     let mut worst: BTreeMap<(&str, &str), f64> = BTreeMap::new();
-    for wiring in ["ring", "line", "switch"] {
+    for wiring in ["ring", "line", "switch", "full"] {
         for kind in KINDS {
             for n in [2, 3, 4, 5, 6, 7, 8, 9, 16] {
                 let ratio = ratio(kind, wiring, n, 4096);
@@ -113,7 +113,7 @@ fn collectives_over_several_axes_reach_their_bound() {
 /// Small arrays are latency-bound.
 #[test]
 fn no_small_collective_beats_its_bound() {
-    for wiring in ["ring", "line", "switch"] {
+    for wiring in ["ring", "line", "switch", "full"] {
         for kind in KINDS {
             for n in [2, 3, 4, 5, 8, 16] {
                 ratio(kind, wiring, n, 1);
@@ -143,7 +143,7 @@ fn link_bytes_are_what_the_plan_counts_on_a_switch() {
 fn engines_keep_to_the_bounds() {
     let options = Options { hardware: Hardware::named("furiosa"), ..Options::default() };
     let ground = "dims {I: 4096, J: 512}";
-    let mut sources: Vec<String> = iproduct!(KINDS, ["ring", "line", "switch"], [2, 3, 8])
+    let mut sources: Vec<String> = iproduct!(KINDS, ["ring", "line", "switch", "full"], [2, 3, 8])
         .map(|(kind, wiring, n)| {
             let (input, line) = statement(kind);
             format!("mesh {{X: {n} {wiring}}}\ndims {{I: {}, J: {}}}\n{input}\n{line}", 512 * n, 64 * n)

@@ -103,7 +103,7 @@ fn all_methods_on_one_axis() {
     let kinds = [&KINDS[..], &[CollectiveKind::Broadcast]].concat();
     for n in 2..=17 {
         for (kind, wiring) in
-            kinds.iter().flat_map(|kind| [Wiring::Ring, Wiring::Line, Wiring::Switch].map(|wiring| (*kind, wiring)))
+            kinds.iter().flat_map(|kind| Wiring::ALL.map(|wiring| (*kind, wiring)))
         {
             for method in candidates(kind, wiring, u64::from(n)) {
                 let chunks = if method.in_chunks() { 2 } else { 1 };

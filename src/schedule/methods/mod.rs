@@ -42,16 +42,16 @@ use place::Place;
 
 /// The methods for a collective along a run of this wiring and length, the default first.
 ///
-/// A run of length 2 is one cable, so a line even in a ring; length 1 needs no method.
+/// A run of length 2 is one cable, so a line even in a ring or a full mesh; length 1 needs no method.
 pub fn candidates(kind: CollectiveKind, wiring: Wiring, n: u64) -> Vec<Method> {
-    let wiring = if n == 2 && wiring == Wiring::Ring { Wiring::Line } else { wiring };
+    let wiring = if n == 2 && matches!(wiring, Wiring::Ring | Wiring::Full) { Wiring::Line } else { wiring };
     if n < 2 {
         return Vec::new();
     }
     match kind {
         CollectiveKind::AllGather => {
-            // Over a switch that is the one hop.
-            let direct = if n > 2 && wiring != Wiring::Switch { vec![Method::Broadcast] } else { Vec::new() };
+            // Over a switch and in a full mesh that is the one hop.
+            let direct = if n > 2 && !wiring.is_one_hop() { vec![Method::Broadcast] } else { Vec::new() };
             [gathers(wiring, n), doublings(wiring, n), direct].concat()
         }
         CollectiveKind::ReduceScatter => {
@@ -65,8 +65,8 @@ pub fn candidates(kind: CollectiveKind, wiring: Wiring, n: u64) -> Vec<Method> {
             Wiring::Ring => exchange::on_ring(n),
             Wiring::Line if n > 2 => vec![Method::Line, Method::LineBundled, Method::Direct],
             // With three as many rounds as messages.
-            Wiring::Switch if n > 3 && n <= bruck::LONGEST => vec![Method::Direct, Method::Bruck],
-            Wiring::Line | Wiring::Switch => vec![Method::Direct],
+            Wiring::Switch | Wiring::Full if n > 3 && n <= bruck::LONGEST => vec![Method::Direct, Method::Bruck],
+            Wiring::Line | Wiring::Switch | Wiring::Full => vec![Method::Direct],
         },
         CollectiveKind::Permute => vec![Method::Direct],
         CollectiveKind::Reshard => vec![Method::Routed],
@@ -75,11 +75,11 @@ pub fn candidates(kind: CollectiveKind, wiring: Wiring, n: u64) -> Vec<Method> {
     }
 }
 
-/// Whether a collective supports a method outside its [`candidates`]: a ring over a switch, whose messages are not faster
-/// than others, as libraries use it.
+/// Whether a collective supports a method outside its [`candidates`]: a ring over a switch or in a full mesh, whose messages
+/// are not faster than others, as libraries use it.
 pub fn takes(method: Method, kind: CollectiveKind, wiring: Wiring, n: u64) -> bool {
     let gathers = [CollectiveKind::AllGather, CollectiveKind::ReduceScatter, CollectiveKind::AllReduce];
-    method == Method::ClockwiseRing && wiring == Wiring::Switch && gathers.contains(&kind) && n >= 2
+    method == Method::ClockwiseRing && wiring.is_one_hop() && gathers.contains(&kind) && n >= 2
 }
 
 /// The methods for gathers, and for reductions along the same paths.
@@ -99,7 +99,7 @@ fn gathers(wiring: Wiring, n: u64) -> Vec<Method> {
             methods
         }
         Wiring::Line => vec![Method::Line],
-        Wiring::Switch => vec![Method::OneHop],
+        Wiring::Switch | Wiring::Full => vec![Method::OneHop],
     }
 }
 
@@ -124,7 +124,7 @@ fn trees(wiring: Wiring, n: u64) -> Vec<Method> {
         _ if n == 2 => Vec::new(),
         Wiring::Ring => vec![Method::Tree, Method::DoubleBinaryTree, Method::Broadcast],
         Wiring::Line => vec![Method::Chain, Method::Tree, Method::DoubleBinaryTree, Method::LineBroadcast],
-        Wiring::Switch => vec![Method::Tree, Method::DoubleBinaryTree],
+        Wiring::Switch | Wiring::Full => vec![Method::Tree, Method::DoubleBinaryTree],
     }
 }
 

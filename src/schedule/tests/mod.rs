@@ -107,6 +107,11 @@ fn candidates_fit_the_wiring() {
     assert_eq!(names(CollectiveKind::AllToAll, ring, 3), ["direct"]);
     assert_eq!(names(CollectiveKind::AllToAll, ring, 5), ["direct", "bundled", "link_by_link"]);
     assert_eq!(names(CollectiveKind::AllToAll, line, 5), ["line", "line_bundled", "direct"]);
+    let full = Wiring::Full;
+    assert_eq!(names(CollectiveKind::AllGather, full, 2), ["line"]);
+    assert_eq!(names(CollectiveKind::AllGather, full, 3), ["one_hop", "bruck"]);
+    assert_eq!(names(CollectiveKind::AllToAll, full, 8), ["direct", "bruck"]);
+    assert_eq!(names(CollectiveKind::Broadcast, full, 8), ["line", "tree", "scatter_gather", "direct"]);
     assert!(names(CollectiveKind::Slice, ring, 4).is_empty());
 }
 
