@@ -110,8 +110,7 @@ impl Places<'_> {
         // Parts of an axis have no distance of their own, and a switch is one hop for all of its axes, like a full mesh.
         let is_distance = |axis: &AxisId| {
             let physical = mesh.physical(*axis);
-            mesh.size(*axis) == topology.machine.size(physical)
-                && !topology.axes[physical.index()].wiring.is_one_hop()
+            mesh.size(*axis) == topology.machine.size(physical) && !topology.axes[physical.index()].wiring.is_one_hop()
         };
         let along = group.iter().filter(is_distance).map(|axis| {
             let n = u128::from(mesh.size(axis));

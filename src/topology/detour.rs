@@ -158,7 +158,9 @@ impl Topology {
                 hops.push(Hop { axis, link, port_in: None, to: None });
                 hops.push(Hop { axis, link: port, port_in: None, to });
             }
-            (LinkSide::Up | LinkSide::Down | LinkSide::In | LinkSide::Ahead(_), _) => hops.push(Hop { axis, link, port_in: None, to }),
+            (LinkSide::Up | LinkSide::Down | LinkSide::In | LinkSide::Ahead(_), _) => {
+                hops.push(Hop { axis, link, port_in: None, to })
+            }
         }
     }
 }

@@ -157,7 +157,10 @@ pub enum TopologyError {
     },
     /// A degraded link does not exist.
     #[error("no link from {from} to {to}: {why}")]
-    #[diagnostic(code("no-link"), help("a link connects neighbours along a ring or a line, or any two devices of a full mesh"))]
+    #[diagnostic(
+        code("no-link"),
+        help("a link connects neighbours along a ring or a line, or any two devices of a full mesh")
+    )]
     NoLink {
         /// Coordinates of the sender.
         from: String,
@@ -597,7 +600,10 @@ pub(crate) mod tests {
         let alone = topology("tpu_v5e", &[("X", 1), ("Y", 2)], Some(Wiring::Full));
         assert_eq!(alone.all_links().count(), 2);
         for (from, to) in mesh.mesh.devices().flat_map(|from| mesh.mesh.devices().map(move |to| (from, to))) {
-            let apart = mesh.mesh.axis_ids().filter(|axis| mesh.mesh.coordinate(from, *axis) != mesh.mesh.coordinate(to, *axis));
+            let apart = mesh
+                .mesh
+                .axis_ids()
+                .filter(|axis| mesh.mesh.coordinate(from, *axis) != mesh.mesh.coordinate(to, *axis));
             match mesh.link_between(from, to) {
                 Ok(id) => assert_eq!((apart.count(), mesh.link(id).device, mesh.end(mesh.link(id))), (1, from, to)),
                 Err(_) => assert_ne!(apart.count(), 1),

@@ -85,7 +85,8 @@ fn plain(name: &str) -> String {
 
 /// A plain name without vendor, memory size and form factor: `h100` of `NVIDIA H100 80GB HBM3`, `v5e` of `tpu_v5e`.
 fn bare(name: &str) -> String {
-    const VENDORS: [&str; 11] = ["nvidia", "amd", "instinct", "aws", "google", "cloud", "dgx", "hgx", "tesla", "gpu", "tpu"];
+    const VENDORS: [&str; 11] =
+        ["nvidia", "amd", "instinct", "aws", "google", "cloud", "dgx", "hgx", "tesla", "gpu", "tpu"];
     const FORMS: [&str; 14] =
         ["sxm2", "sxm3", "sxm4", "sxm5", "sxm6", "sxm", "pcie", "nvl", "hbm2e", "hbm3e", "hbm2", "hbm3", "hbm", "gpu"];
     let name = plain(name);
@@ -458,7 +459,8 @@ mod tests {
         for (name, text) in SHIPPED {
             let hardware = read(text).unwrap_or_else(|error| panic!("{name}: {error}"));
             assert_eq!(hardware.name, name);
-            let sources = ["How To Scale Your Model", "docs/machines.md", "Furiosa"];
+            let sources =
+                ["How To Scale Your Model", "docs/machines.md", "Furiosa", "data sheet", "AWS Neuron documentation"];
             assert!(sources.iter().any(|source| hardware.description.contains(source)), "{name}");
             assert_eq!(hardware.to_toml(), text);
             assert_eq!(read(&write(&hardware)), Ok(hardware.clone()));

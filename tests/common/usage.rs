@@ -187,9 +187,11 @@ pub fn other_links(compiled: &Compiled) -> Option<String> {
                 Wiring::Line => apart,
                 // A message passes a switch once, whatever number of its axes it crosses.
                 Wiring::Switch => u64::from(apart > 0 && switches.insert(wires(axis))),
+                Wiring::Full => u64::from(apart > 0),
             };
-            let is_switch = topology.links(axis).wiring == Wiring::Switch;
-            let hops = u128::from(hops.filter(|_| apart > 0 && !is_switch).unwrap_or(shortest));
+            let (is_switch, is_full) =
+                [Wiring::Switch, Wiring::Full].map(|wiring| topology.links(axis).wiring == wiring).into();
+            let hops = u128::from(hops.filter(|_| apart > 0 && !is_switch && !is_full).unwrap_or(shortest));
             let sum = passed.entry(wires(axis)).or_default();
             sum[0] += u128::from(bytes) * hops * if is_switch { 2 } else { 1 };
             sum[1] += hops;

@@ -291,6 +291,11 @@ fn hardware_by_other_names() {
         ("GB300", "gb300"),
         ("L40S", "l40s"),
         ("RTX PRO 6000", "rtx_pro_6000"),
+        ("MI300X", "mi300x"),
+        ("AMD Instinct MI300X", "mi300x"),
+        ("Trainium1", "trn1"),
+        ("AWS Trainium2", "trn2"),
+        ("trn2.48xlarge", "trn2"),
         ("RNGD", "furiosa"),
         ("tpuv5ee", "tpu_v5e"),
         ("hh100", "h100"),
@@ -299,7 +304,7 @@ fn hardware_by_other_names() {
         assert_eq!(check(hardware), (help, true), "{hardware}");
     }
     // Another digit is another machine, and no generation is guessed.
-    for hardware in ["B100", "V100", "tpu_v99", "TPU", "H800", "MI300X", "gpu"] {
+    for hardware in ["B100", "V100", "tpu_v99", "TPU", "H800", "MI250X", "gpu"] {
         let (help, is_fixed) = check(hardware);
         assert!(!help.starts_with("did you mean") && !is_fixed, "{hardware}: {help}");
     }

@@ -72,7 +72,8 @@ fn mesh(document: MeshDocument) -> Result<Mesh, DocumentError> {
 
 fn axis(document: AxisDocument) -> Result<Axis, DocumentError> {
     let AxisDocument { name, size, wiring, over } = document;
-    let wiring = wiring.map(|word| known(Place::Mesh, &word, "`ring`, `line`, `switch` or `full`", Wiring::from_word(&word)));
+    let wiring =
+        wiring.map(|word| known(Place::Mesh, &word, "`ring`, `line`, `switch` or `full`", Wiring::from_word(&word)));
     Ok(Axis { name, size, wiring: wiring.transpose()?, over })
 }
 

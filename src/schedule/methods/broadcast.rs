@@ -25,7 +25,9 @@ pub(super) fn candidates(wiring: Wiring, n: u64) -> Vec<Method> {
         }
         Wiring::Line => [vec![Method::Line], few(&[Method::ScatterGather])].concat(),
         Wiring::Switch | Wiring::Full if n == 2 => vec![Method::Line],
-        Wiring::Switch | Wiring::Full => [vec![Method::Line, Method::Tree], few(&[Method::ScatterGather, Method::Direct])].concat(),
+        Wiring::Switch | Wiring::Full => {
+            [vec![Method::Line, Method::Tree], few(&[Method::ScatterGather, Method::Direct])].concat()
+        }
     }
 }
 
