@@ -4,6 +4,7 @@ use crate::cells::Cells;
 use crate::layout::{Layout, Sharding};
 use crate::mesh::{Axes, AxisSet, Mesh};
 use crate::operator::Operator;
+use crate::shift::Shift;
 use crate::units::Bytes;
 
 /// A collective over the whole mesh, or a free local slice: an edge between two shardings of one array.
@@ -50,6 +51,8 @@ pub enum Collective {
         /// An equivalent chain of other moves, for exports.
         by: Vec<Collective>,
     },
+    /// Moves elements along a dim. The sharding stays; the result is another array: `shift_S(x, 1)`.
+    Shift(Shift),
     /// Sends the block of the first device along the axes to the others: `A[I]{ROOT_X} -> A[I]`.
     Broadcast {
         /// The axes removed from the open `Root`.
@@ -84,6 +87,8 @@ pub enum CollectiveKind {
     Permute,
     /// See [`Collective::Reshard`].
     Reshard,
+    /// See [`Collective::Shift`].
+    Shift,
     /// See [`Collective::Broadcast`].
     Broadcast,
     /// See [`Collective::Slice`].
@@ -102,6 +107,7 @@ impl CollectiveKind {
             CollectiveKind::AllToAll => "AllToAll",
             CollectiveKind::Permute => "Permute",
             CollectiveKind::Reshard => "Reshard",
+            CollectiveKind::Shift => "Shift",
             CollectiveKind::Broadcast => "Broadcast",
             CollectiveKind::Slice => "Slice",
             CollectiveKind::Open => "Open",
@@ -117,6 +123,7 @@ impl CollectiveKind {
             | CollectiveKind::AllToAll
             | CollectiveKind::Permute
             | CollectiveKind::Reshard
+            | CollectiveKind::Shift
             | CollectiveKind::Broadcast => true,
             CollectiveKind::Slice | CollectiveKind::Open => false,
         }
@@ -149,6 +156,7 @@ impl Collective {
             Collective::AllToAll { .. } => CollectiveKind::AllToAll,
             Collective::Permute { .. } => CollectiveKind::Permute,
             Collective::Reshard { .. } => CollectiveKind::Reshard,
+            Collective::Shift(_) => CollectiveKind::Shift,
             Collective::Broadcast { .. } => CollectiveKind::Broadcast,
             Collective::Slice { .. } => CollectiveKind::Slice,
             Collective::Open { .. } => CollectiveKind::Open,
@@ -166,6 +174,7 @@ impl Collective {
             | Collective::Open { axes } => *axes,
             Collective::ReduceScatter { dims } => all_of(dims),
             Collective::AllToAll { axes, .. } | Collective::Slice { axes, .. } => axes.set(),
+            Collective::Shift(shift) => from.dims.get(shift.dim()).map(|axes| axes.set()).unwrap_or_default(),
             Collective::Permute { to } => {
                 let cut = from.dim_axes().union(to.dim_axes());
                 cut.iter().filter(|axis| from.stride(*axis, mesh) != to.stride(*axis, mesh)).collect()
@@ -194,6 +203,7 @@ impl Collective {
             }
             Collective::AllToAll { axes, from, to } => Collective::AllToAll { axes: list(*axes), from: *from, to: *to },
             Collective::Slice { axes, dim } => Collective::Slice { axes: list(*axes), dim: *dim },
+            Collective::Shift(shift) => Collective::Shift(*shift),
             Collective::Permute { to } => Collective::Permute { to: sharding(to) },
             Collective::Reshard { to, by } => {
                 let by = by.iter().map(|step| step.mapped(list, sharding)).collect();
@@ -202,7 +212,7 @@ impl Collective {
         }
     }
 
-    /// Whether it names no axes; a move to a sharding always does.
+    /// Whether it names no axes; a shift and a move to a sharding name none, but have some.
     pub(crate) fn is_empty(&self) -> bool {
         match self {
             Collective::AllGather { axes }
@@ -211,7 +221,7 @@ impl Collective {
             | Collective::Open { axes } => axes.is_empty(),
             Collective::ReduceScatter { dims } => all_of(dims).is_empty(),
             Collective::AllToAll { axes, .. } | Collective::Slice { axes, .. } => axes.is_empty(),
-            Collective::Permute { .. } | Collective::Reshard { .. } => false,
+            Collective::Permute { .. } | Collective::Reshard { .. } | Collective::Shift(_) => false,
         }
     }
 
@@ -288,6 +298,11 @@ impl Collective {
                 }
                 to = wanted.clone();
             }
+            Collective::Shift(shift) => {
+                if shift.by == 0 || from.dims.get(shift.dim())?.is_empty() {
+                    return None;
+                }
+            }
             Collective::Slice { axes, dim } => {
                 if axes.is_empty() || !axes.set().intersection(from.used()).is_empty() {
                     return None;
@@ -320,6 +335,10 @@ impl Collective {
                 let cells = self.cells(&from.sharding, to, mesh);
                 let most = (0..cells.devices()).map(|device| cells.missing(device)).max().unwrap_or(0);
                 u128::from(local) * u128::from(most) / u128::from(cells.in_block())
+            }
+            Collective::Shift(shift) => {
+                let extent = from.local_extents(mesh).get(shift.dim()).copied().unwrap_or(1).max(1);
+                u128::from(local) * u128::from(shift.received(extent, n)) / u128::from(extent)
             }
             // A group of one device sends nothing.
             Collective::Broadcast { .. } => u128::from(local) * u128::from(n > 1),
@@ -354,7 +373,7 @@ impl Collective {
                 format!("{kind}_{{{},{}}}", items(*axes, mesh), dim_name(*to))
             }
             Collective::Slice { axes, .. } => format!("{kind}_{}", axes.names(mesh)),
-            Collective::Permute { .. } | Collective::Reshard { .. } => {
+            Collective::Permute { .. } | Collective::Reshard { .. } | Collective::Shift(_) => {
                 format!("{kind}_{}", self.axes(from, mesh).names(mesh))
             }
         }

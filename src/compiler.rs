@@ -146,7 +146,7 @@ fn check_parsed(
             Err(unknown) => unknown.report(mesh_of(ast), source, &mut diagnostics),
             // Where the hardware is not named it may still be given from outside.
             Ok(hardware) if program.hardware.is_some() => match wired(program, hardware) {
-                Ok(topology) => diagnostics.extend(oversized(mesh_of(ast), &topology)),
+                Ok(topology) => diagnostics.extend(unlike(ast, &topology)),
                 Err(error) if error.is_written() => diagnostics.push(&error),
                 Err(_) => {}
             },
@@ -260,8 +260,18 @@ struct Oversized {
     at: SourceSpan,
 }
 
+/// Warnings about a mesh that the machine does not have.
+pub fn unlike(ast: &Ast, topology: &Topology) -> Diagnostics {
+    let mut found = oversized(mesh_of(ast), topology);
+    found.extend(advice::unlinked(ast, topology));
+    found
+}
+
+/// The codes of these warnings.
+pub const UNLIKE: [&str; 2] = ["network-too-small", "no-such-slice"];
+
 /// The declaration of the mesh of a program.
-pub fn mesh_of(ast: &Ast) -> Span {
+fn mesh_of(ast: &Ast) -> Span {
     let mesh = ast.statements.iter().find(|statement| matches!(statement.kind, StatementKind::Mesh { .. }));
     mesh.map_or(Span::default(), |mesh| mesh.span)
 }
@@ -269,7 +279,7 @@ pub fn mesh_of(ast: &Ast) -> Span {
 /// Finds a network on which the mesh has more devices than it connects.
 ///
 /// - `mesh`: the declaration of the mesh.
-pub fn oversized(mesh: Span, topology: &Topology) -> Diagnostics {
+fn oversized(mesh: Span, topology: &Topology) -> Diagnostics {
     let mut found = Diagnostics::default();
     let hardware = &topology.hardware;
     for (place, network) in hardware.networks().enumerate() {

@@ -2,6 +2,7 @@
 
 use crate::dtype::DType;
 use crate::operator::Operator;
+use crate::shift::Shift;
 use std::fmt;
 
 /// A number in a program; floats are compared and hashed by their bits.
@@ -385,6 +386,8 @@ pub enum Function {
         /// The filler.
         with: Filler,
     },
+    /// Elements moved along a dim.
+    Shift(Shift),
     /// Another element type; floats round to nearest even, integers wrap, float to integer saturates.
     Cast(DType),
 }
@@ -411,6 +414,7 @@ impl Function {
             Function::Masked(Scalar(c)) => Facts { keeps_zero: c == 0.0, ..of_numbers("masked") },
             Function::Softmax { .. } => of_floats("softmax"),
             Function::Fill { .. } => of_numbers("fill").selects(),
+            Function::Shift(shift) => of_numbers(shift.word()).keeps_zero().selects(),
             Function::Cast(_) => of_numbers("cast").keeps_zero().selects(),
         }
     }
@@ -432,6 +436,7 @@ impl Function {
             | Function::IsNumber(..)
             | Function::Softmax { .. }
             | Function::Fill { .. }
+            | Function::Shift(_)
             | Function::Cast(_) => 1,
         }
     }
@@ -480,6 +485,7 @@ impl Function {
             | Function::Where
             | Function::Softmax { .. }
             | Function::Fill { .. }
+            | Function::Shift(_)
             | Function::Cast(_) => None,
         }
     }
@@ -540,6 +546,7 @@ impl fmt::Display for Function {
             }
             Function::Softmax { dim } => write!(f, "softmax({dim})"),
             Function::Fill { dim, valid, with } => write!(f, "fill({dim}, {valid}, {})", with.word()),
+            Function::Shift(shift) => write!(f, "{shift}"),
             Function::Cast(dtype) => write!(f, "cast({dtype})"),
             Function::Over(n) => write!(f, "over({n})"),
             Function::Identity | Function::Unary(_) | Function::Binary(_) | Function::Is(_) | Function::Where => {

@@ -70,6 +70,7 @@ mod parallel;
 pub mod passes;
 pub mod route;
 pub mod routing;
+pub mod shift;
 pub mod span;
 pub mod supply;
 pub mod units;

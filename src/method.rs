@@ -17,7 +17,8 @@ pub enum Method {
     Line,
     /// Every device sends to every other one directly, over a switch.
     OneHop,
-    /// Every device sends its data to every other one: shards directly, partial results link by link.
+    /// Every device sends its data to every other one: shards directly, partial results whole and link by link. After a
+    /// ReduceScatter each keeps its shard of their combination.
     Broadcast,
     /// Like [`Method::Broadcast`] for partial results on a line, up to its ends.
     LineBroadcast,
@@ -39,6 +40,12 @@ pub enum Method {
     FuriosaRotation,
     /// Each device slices its value along a diagonal; the slices are shifted and added in one step.
     FuriosaDiagonal,
+    /// Like [`Method::FuriosaRotation`] on an even ring, but the value of the antipode arrives in two halves, one from each
+    /// side, and is sent first.
+    BalancedFuriosaRotation,
+    /// Like [`Method::FuriosaDiagonal`] on an even ring, but the slice for the antipode is sent first, in two halves, one in
+    /// each direction.
+    BalancedFuriosaDiagonal,
     /// Each message goes directly from its source to its destination, the shorter way.
     Direct,
     /// Direct, but messages to the antipode of a ring are sent as two halves, one in each direction.
@@ -128,7 +135,7 @@ pub enum Trees {
 
 impl Method {
     /// All methods.
-    pub const ALL: [Method; 31] = [
+    pub const ALL: [Method; 33] = [
         Method::ClockwiseRing,
         Method::AnticlockwiseRing,
         Method::BidirectionalRingPair,
@@ -147,6 +154,8 @@ impl Method {
         Method::Chain,
         Method::FuriosaRotation,
         Method::FuriosaDiagonal,
+        Method::BalancedFuriosaRotation,
+        Method::BalancedFuriosaDiagonal,
         Method::Direct,
         Method::DirectHalves,
         Method::DirectParity,
@@ -183,6 +192,8 @@ impl Method {
             Method::Chain => "chain",
             Method::FuriosaRotation => "furiosa_rotation",
             Method::FuriosaDiagonal => "furiosa_diagonal",
+            Method::BalancedFuriosaRotation => "balanced_furiosa_rotation",
+            Method::BalancedFuriosaDiagonal => "balanced_furiosa_diagonal",
             Method::Direct => "direct",
             Method::DirectHalves => "direct_halves",
             Method::DirectParity => "direct_parity",
@@ -216,6 +227,7 @@ impl Method {
             Method::DoubleBinaryTree => Family::Trees(Trees::DoubleBinary),
             Method::Chain => Family::Trees(Trees::Chain),
             Method::OneHop | Method::FuriosaRotation | Method::FuriosaDiagonal => Family::Direct,
+            Method::BalancedFuriosaRotation | Method::BalancedFuriosaDiagonal => Family::Direct,
             Method::Direct | Method::DirectHalves | Method::DirectParity | Method::Bundled => Family::Direct,
             Method::LinkByLink | Method::LineBundled | Method::ScatterGather => Family::Direct,
             Method::Broadcast | Method::LineBroadcast => Family::Whole,

@@ -47,7 +47,8 @@ pub fn map(function: Function, operator: Operator, from: &[DType], to: DType) ->
     match (operator, function) {
         // Only the first device keeps a value.
         (Operator::Root, _) => passage(any(from.len()), operator),
-        (_, Function::Identity) => passage(ONE, operator),
+        // Partial zeros combine to 0, with any operator.
+        (_, Function::Identity | Function::Shift(_)) => passage(ONE, operator),
         (_, Function::Fill { with, .. }) => {
             stays(with, operator).then_some(Passage { operands: ONE, result: operator })
         }
@@ -105,7 +106,7 @@ fn extreme(function: Function, operator: Operator, from: &[DType], to: DType) ->
     let (float, rises) = (to.is_float(), function.facts().trend == Trend::Rises);
     let swapped = if operator == Operator::Max { Operator::Min } else { Operator::Max };
     let (passes, operands, result) = match function {
-        Function::Identity => (true, ONE, operator),
+        Function::Identity | Function::Shift(_) => (true, ONE, operator),
         Function::Cast(dtype) => (from.iter().all(|from| from.widens(dtype)), ONE, operator),
         // A closed operand may be met on every device.
         Function::Binary(Binary::Larger) => (true, if operator == Operator::Max { ANY } else { EITHER }, operator),

@@ -11,10 +11,12 @@
 //! planned to find its communication.
 
 mod guess;
+mod slices;
 mod spell;
 mod waste;
 mod written;
 
+pub use slices::unlinked;
 pub use waste::wasted;
 pub use written::{apply_all, spelled_out, unwritten, word};
 

@@ -511,6 +511,10 @@ impl<'a> Speller<'a> {
             Collective::Permute { .. } | Collective::Reshard { .. } | Collective::Slice { .. } => {
                 format!("{name}{brackets}")
             }
+            Collective::Shift(shift) => {
+                let dim = dims.name(from.dims[shift.dim()].id);
+                format!("{}_{dim}({name}{brackets}, {})", shift.word(), shift.by)
+            }
             Collective::AllGather { .. }
             | Collective::ReduceScatter { .. }
             | Collective::AllReduce { .. }
@@ -720,6 +724,7 @@ impl<'a> Speller<'a> {
                 Function::ByNumber(ByNumber::AtMost, Scalar(c)) => format!("min({a}, {c})"),
                 Function::IsNumber(relation, Scalar(c)) => format!("{a} {} {c}", relation.sign()),
                 Function::Over(n) => format!("{a} / {n}"),
+                Function::Shift(shift) => format!("{}_{}({a}, {})", shift.word(), dim(shift.dim()), shift.by),
                 Function::Softmax { dim: place } => format!("softmax_{}({a})", dim(usize::from(*place))),
                 Function::Cast(dtype) => format!("{dtype}({a})"),
                 other => format!("{}({a})", other.word()),

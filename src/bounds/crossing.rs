@@ -15,7 +15,7 @@
 use super::load::{Load, Units};
 use crate::collective::Collective;
 use crate::layout::{Layout, Sharding};
-use crate::mesh::{AxisId, AxisSet, DeviceId, Wiring};
+use crate::mesh::{AxisId, AxisSet, DeviceId};
 use crate::topology::Topology;
 use crate::units::Time;
 use itertools::Itertools;
@@ -99,7 +99,8 @@ impl Places<'_> {
             Collective::AllToAll { .. } => self.exchanged(whole(&from.sharding), group, copies),
             Collective::Permute { .. } => self.moved(whole(&from.sharding), &from.sharding, &to),
             Collective::Reshard { .. } => self.resharded(collective, from, &to),
-            Collective::Slice { .. } | Collective::Open { .. } => 0,
+            // A weaker bound, of the bytes that a device receives, is in `parts.rs`.
+            Collective::Shift(_) | Collective::Slice { .. } | Collective::Open { .. } => 0,
         }
     }
 
@@ -107,11 +108,10 @@ impl Places<'_> {
     fn exchanged(&self, whole: u128, group: AxisSet, copies: u128) -> u128 {
         let (topology, mesh) = (self.topology, &self.topology.mesh);
         let group = group.intersection(self.counted);
-        // Parts of an axis have no distance of their own, and a switch is one hop for all of its axes.
+        // Parts of an axis have no distance of their own, and a switch is one hop for all of its axes, like a full mesh.
         let is_distance = |axis: &AxisId| {
             let physical = mesh.physical(*axis);
-            mesh.size(*axis) == topology.machine.size(physical)
-                && topology.axes[physical.index()].wiring != Wiring::Switch
+            mesh.size(*axis) == topology.machine.size(physical) && !topology.axes[physical.index()].wiring.is_one_hop()
         };
         let along = group.iter().filter(is_distance).map(|axis| {
             let n = mesh.size(axis);

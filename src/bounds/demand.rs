@@ -3,6 +3,8 @@
 use crate::collective::Collective;
 use crate::layout::Layout;
 use crate::mesh::{AxisSet, DeviceId, Mesh};
+use crate::shift::{self, Shift};
+use itertools::Itertools;
 use std::collections::BTreeMap;
 
 /// A piece of the result.
@@ -63,6 +65,22 @@ impl Roles {
         Roles { group, idle, other: all.without(idle).without(group) }
     }
 }
+
+/// The extent of a block that is shifted, and a number of rows that are counted together, so that there are few pieces. Rows
+/// beyond whole pieces are not counted.
+fn in_units(from: &Layout, mesh: &Mesh, shift: Shift) -> (u64, u64) {
+    let extent = from.local_extents(mesh).get(shift.dim()).copied().unwrap_or(1).max(1);
+    let sent: Vec<u64> =
+        shift.parts(extent).filter(|part| part.blocks > 0).map(|part| part.from.end - part.from.start).collect();
+    let unit = match sent[..] {
+        [only] => only,
+        _ => extent / MOST_PIECES,
+    };
+    (extent, unit.max(1))
+}
+
+/// Most pieces of a shifted block.
+const MOST_PIECES: u64 = 16;
 
 impl Demand {
     /// The demand of a collective on an array of layout `from`.
@@ -134,6 +152,16 @@ impl Demand {
             Collective::Broadcast { .. } => {
                 groups.clone().map(|group| moved(at(group, 0), by_group[&group].clone())).collect()
             }
+            Collective::Shift(shift) => {
+                let (extent, unit) = in_units(from, mesh, *shift);
+                let sent = |(group, part): (u64, shift::Part)| {
+                    let count = (part.from.end - part.from.start) / unit;
+                    let pairs = shift.pairs(part.blocks, n).into_iter();
+                    pairs.flat_map(move |(from, to)| (0..count).map(move |_| (group, from, to)))
+                };
+                let parts = groups.clone().cartesian_product(shift.parts(extent).collect::<Vec<_>>()).flat_map(sent);
+                parts.map(|(group, from, to)| moved(at(group, from), at(group, to))).collect()
+            }
             Collective::Slice { .. } | Collective::Open { .. } => Vec::new(),
         };
         let (divisor, full) = match collective {
@@ -144,13 +172,20 @@ impl Demand {
             }
             Collective::AllToAll { .. } => (u128::from(n), local.saturating_mul(u128::from(n))),
             Collective::AllGather { .. } | Collective::Permute { .. } => (1, local.saturating_mul(u128::from(n))),
+            Collective::Shift(shift) => {
+                (u128::from(in_units(from, mesh, *shift).0), local.saturating_mul(u128::from(n)))
+            }
             Collective::AllReduce { .. }
             | Collective::Broadcast { .. }
             | Collective::Slice { .. }
             | Collective::Open { .. } => (1, local),
         };
+        let unit = match collective {
+            Collective::Shift(shift) => in_units(from, mesh, *shift).1,
+            _ => 1,
+        };
         Demand {
-            bytes: local,
+            bytes: local.saturating_mul(u128::from(unit)),
             divisor,
             pieces,
             places: places.into_values().collect(),

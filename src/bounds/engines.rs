@@ -29,7 +29,7 @@ fn mean(collective: &Collective, from: &Layout, topology: &Topology) -> Option<(
         Collective::AllReduce { .. } => (n + n * replicas - 2, 1),
         Collective::AllToAll { .. } => (n * replicas * (n - 1), n),
         Collective::Broadcast { .. } => (replicas * (n - 1), 1),
-        Collective::Permute { .. } | Collective::Reshard { .. } => return None,
+        Collective::Permute { .. } | Collective::Reshard { .. } | Collective::Shift(_) => return None,
         Collective::Slice { .. } | Collective::Open { .. } => return None,
     };
     let long = mesh.axis_ids().filter(|axis| mesh.size(*axis) > 1).map(|axis| mesh.physical(axis));

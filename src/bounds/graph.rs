@@ -67,13 +67,12 @@ impl Graph {
             let axis = topology.axes[link.axis.index()];
             let (one_way, hop_latency) = (axis.one_way, axis.hop_latency);
             let rate = topology.rate(id).map_or(0, Rate::per_second);
-            let (size, coordinate) = (machine.axis(link.axis).size, machine.coordinate(link.device, link.axis));
-            let beside = |coordinate: u32| machine.with_coordinate(link.device, link.axis, coordinate % size);
             let switch = number(0, link.axis, topology.switch_of(link));
             let (own_out, own_in) = (end(1, link, link.device), end(2, link, link.device));
             let (from, to, latency) = match link.side {
-                LinkSide::Up => (own_out, end(2, link, beside(coordinate + 1)), hop_latency),
-                LinkSide::Down => (own_out, end(2, link, beside(coordinate + size - 1)), hop_latency),
+                LinkSide::Up | LinkSide::Down | LinkSide::Ahead(_) => {
+                    (own_out, end(2, link, topology.end(link)), hop_latency)
+                }
                 LinkSide::Out => (own_out, switch, hop_latency),
                 LinkSide::In => (switch, own_in, hop_latency * (axis.switch.hops() - 1)),
             };

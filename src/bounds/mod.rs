@@ -10,7 +10,7 @@
 //!
 //! [`crossing`] has the loads that add up over several collectives.
 //!
-//! A mesh that is a product of rings, lines and switches has closed forms (`regular.rs`), which cost nothing at any
+//! A mesh that is a product of rings, lines, switches and full meshes has closed forms (`regular.rs`), which cost nothing at any
 //! size. On other graphs of up to [`irregular::MOST_DEVICES`] devices minimum cuts are searched; up to 16 devices,
 //! where cuts may miss the heaviest set, all sets are tried (`sets.rs`). The tests check both against all sets and
 //! all partitions of small graphs. Where axes are parts of longer ones and there are too many devices for a search,
@@ -87,7 +87,7 @@ impl Certificate {
 /// [`certificate`] there and where mesh axes are parts of machine axes.
 pub fn collective(collective: &Collective, from: &Layout, topology: &Topology) -> Bound {
     let links = match Shape::of(topology) {
-        _ if matches!(collective, Collective::Reshard { .. }) => by_cells(collective, from, topology).bound,
+        _ if is_by_cells(collective) => by_cells(collective, from, topology).bound,
         Shape::Regular => regular::bound(collective, from, topology),
         Shape::Degraded | Shape::Shared => {
             let demand = Demand::new(collective, from, &topology.mesh);
@@ -135,7 +135,7 @@ impl<'a> Bounds<'a> {
     pub fn collective(&self, collective: &Collective, from: &Layout) -> Bound {
         // With irregular links, the bound of a permutation depends on its pairs.
         let by_whom = matches!(collective, Collective::Permute { .. }) && !self.regular;
-        if by_whom || matches!(collective, Collective::Reshard { .. }) {
+        if by_whom || is_by_cells(collective) {
             return self::collective(collective, from, self.topology);
         }
         let mesh = &self.topology.mesh;
@@ -159,7 +159,7 @@ pub fn certificate(collective: &Collective, from: &Layout, topology: &Topology) 
 /// The bound from links.
 fn by_links(collective: &Collective, from: &Layout, topology: &Topology) -> Certificate {
     match Shape::of(topology) {
-        _ if matches!(collective, Collective::Reshard { .. }) => by_cells(collective, from, topology),
+        _ if is_by_cells(collective) => by_cells(collective, from, topology),
         Shape::Regular => {
             let certificate = regular::certificate(collective, from, topology);
             Certificate { largest: certificate.largest && !(topology.is_degraded() || shares(topology)), ..certificate }
@@ -172,12 +172,19 @@ fn by_links(collective: &Collective, from: &Layout, topology: &Topology) -> Cert
     }
 }
 
-/// The bound of a move between any two shardings: by the cells that move, if these and the devices are few.
+/// Whether devices receive unequal parts of blocks.
+fn is_by_cells(collective: &Collective) -> bool {
+    matches!(collective, Collective::Reshard { .. } | Collective::Shift(_))
+}
+
+/// The bound of a move between any two shardings, or along a dim: by the cells that move, if these and the devices are few.
 fn by_cells(collective: &Collective, from: &Layout, topology: &Topology) -> Certificate {
     let mesh = &topology.mesh;
     let whole = topology.axes.iter().all(|links| links.apart == 1);
-    let Collective::Reshard { to, .. } = collective else { return parts::certificate(collective, from, topology) };
-    let cells = collective.cells(&from.sharding, to, mesh).count();
+    let cells = match collective {
+        Collective::Reshard { to, .. } => collective.cells(&from.sharding, to, mesh).count(),
+        _ => 1,
+    };
     if !whole || mesh.device_count() > irregular::MOST_DEVICES || cells > MOST_CELLS {
         return parts::certificate(collective, from, topology);
     }

@@ -1,7 +1,7 @@
 //! Bounds on a mesh whose axes are parts of machine axes and share their links.
 
 use super::load::{self, Units};
-use super::{Bound, Certificate, Reason};
+use super::{Bound, Certificate, Reason, is_by_cells};
 use crate::collective::Collective;
 use crate::layout::Layout;
 use crate::mesh::{Axes, AxisId, AxisSet, Wiring};
@@ -23,6 +23,9 @@ pub(super) fn certificate(collective: &Collective, from: &Layout, topology: &Top
     let (bound, load) = bound_and_load(collective, from, topology);
     let reason = match load {
         _ if bound.latency > bound.bandwidth => Reason::Hops,
+        Some(Load { bytes, divisor, .. }) if is_by_cells(collective) => {
+            Reason::Device { bytes: Bytes(u64::try_from(bytes / divisor).unwrap_or(u64::MAX)) }
+        }
         Some(Load { bytes, divisor, capacity }) => Reason::Shared {
             bytes: Bytes(u64::try_from(bytes / divisor).unwrap_or(u64::MAX)),
             capacity: Bytes(u64::try_from(capacity).unwrap_or(u64::MAX)),
@@ -75,7 +78,7 @@ fn bound_and_load(collective: &Collective, from: &Layout, topology: &Topology) -
         // The weakest device needs everything, over its own links.
         Collective::Broadcast { .. } => load(local, 1, weakest_device(topology, wired(topology, axes.union(idle)))),
         // Some device lacks this much of its block.
-        Collective::Reshard { .. } => {
+        Collective::Reshard { .. } | Collective::Shift(_) => {
             let missing = u128::from(collective.bytes_received(from, mesh).0);
             load(missing, 1, strongest_device(topology, wired(topology, all)))
         }
@@ -83,7 +86,7 @@ fn bound_and_load(collective: &Collective, from: &Layout, topology: &Topology) -
     };
     let bandwidth = heaviest.map_or(Time::ZERO, |load: Load| load.time(topology));
     let latency = match collective {
-        Collective::Permute { .. } | Collective::Reshard { .. } => {
+        Collective::Permute { .. } | Collective::Reshard { .. } | Collective::Shift(_) => {
             axes.iter().map(|axis| topology.links(axis).hop_latency).min().unwrap_or_default()
         }
         Collective::AllGather { .. }
@@ -120,7 +123,7 @@ fn wired(topology: &Topology, axes: AxisSet) -> AxisSet {
 
 /// Rate into (or out of) the device with the fewest links on these axes, in bytes per second.
 fn weakest_device(topology: &Topology, wired: AxisSet) -> u128 {
-    carried(topology, wired, |wiring, _| wiring.fewest_links())
+    carried(topology, wired, Wiring::fewest_links)
 }
 
 /// Rate out of the device with the fewest links; along an axis that holds replicas in its other parts, out of the one
@@ -160,6 +163,15 @@ fn all_to_all(topology: &Topology, run: Axes, local: u128, replicas: u128, idle:
     // Devices c ranks apart are c times the neighbour distance apart, in at least one direction. With replicas along
     // the other parts, at least c links.
     let (ring, apart) = match others(topology, run) {
+        _ if whole == Wiring::Full => {
+            // Devices of other groups may forward, so all links of the axis count.
+            let links = whole.fewest_links(topology.machine.size(physical(topology, run)));
+            return Load {
+                bytes: local * u128::from(size - 1),
+                divisor: u128::from(size),
+                capacity: one_way * u128::from(links),
+            };
+        }
         _ if links.wiring == Wiring::Switch => (false, 1),
         Some(others) if !others.intersection(idle).is_empty() => (true, 1),
         Some(_) => (whole == Wiring::Ring, u128::from(links.apart)),
@@ -168,7 +180,7 @@ fn all_to_all(topology: &Topology, run: Axes, local: u128, replicas: u128, idle:
     let wiring = match links.wiring {
         Wiring::Ring | Wiring::Line if ring => Wiring::Ring,
         Wiring::Ring | Wiring::Line => Wiring::Line,
-        Wiring::Switch => Wiring::Switch,
+        Wiring::Switch | Wiring::Full => links.wiring,
     };
     let (share, of) = wiring.exchange_share(size);
     Load { bytes: local * apart * u128::from(share), divisor: u128::from(of), capacity: one_way }
@@ -192,8 +204,10 @@ fn diameter(topology: &Topology, run: Axes, idle: AxisSet) -> Time {
     let (links, size) = (topology.links(run), run.group_size(&topology.mesh));
     // Replicas along another part may be nearer, but at most the distance around the ring of this part.
     let nearer = || others(topology, run).is_some_and(|others| !others.intersection(idle).is_empty());
+    let whole = topology.axes[physical(topology, run).index()].wiring;
     match links.wiring {
+        _ if whole == Wiring::Full => links.hop_latency,
         Wiring::Ring | Wiring::Line if nearer() => links.hop_latency * Wiring::Ring.diameter(size),
-        Wiring::Ring | Wiring::Line | Wiring::Switch => links.diameter(size),
+        Wiring::Ring | Wiring::Line | Wiring::Switch | Wiring::Full => links.diameter(size),
     }
 }

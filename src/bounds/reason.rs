@@ -35,6 +35,11 @@ pub enum Reason {
         /// Combined rate of the links, in bytes per second.
         capacity: Bytes,
     },
+    /// Bytes that some device must receive over all of its links.
+    Device {
+        /// The bytes.
+        bytes: Bytes,
+    },
     /// Bytes times the number of links that each byte must cross.
     Along {
         /// The links: `the links along X`, `all links`.
@@ -89,6 +94,7 @@ impl fmt::Display for Reason {
             Reason::Shared { bytes, capacity } => {
                 write!(f, "{bytes} over {capacity}/s; groups along all parts of the axis share its links")
             }
+            Reason::Device { bytes } => write!(f, "a device receives {bytes} over its links"),
             Reason::Into(region) => region.show(f, "receives", "receive"),
             Reason::OutOf(region) => region.show(f, "sends", "send"),
             Reason::Between { sends, parts, single, links } => {

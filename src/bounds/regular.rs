@@ -1,4 +1,4 @@
-//! Closed forms for meshes that are products of rings, lines and switches with uniform links.
+//! Closed forms for meshes that are products of rings, lines, switches and full meshes with uniform links.
 //!
 //! The sets of devices tried are boxes: whole along some axes, and one coordinate, at an end of a line, along the
 //! others. Along the axes of other groups a box is always whole.
@@ -84,6 +84,7 @@ impl<'a> Regular<'a> {
         let full = match collective {
             Collective::AllGather { .. } | Collective::AllToAll { .. } | Collective::Permute { .. } => n * n,
             Collective::Reshard { .. }
+            | Collective::Shift(_)
             | Collective::ReduceScatter { .. }
             | Collective::AllReduce { .. }
             | Collective::Broadcast { .. }
@@ -134,7 +135,8 @@ impl<'a> Regular<'a> {
             // A box without the first place needs everything, and so does a line that ends there.
             Collective::Broadcast { .. } => boxes().map(|whole| self.summed(whole, self.n)).collect(),
             // See `parts.rs`.
-            Collective::Reshard { .. } | Collective::Slice { .. } | Collective::Open { .. } => Vec::new(),
+            Collective::Reshard { .. } | Collective::Shift(_) => Vec::new(),
+            Collective::Slice { .. } | Collective::Open { .. } => Vec::new(),
         }
     }
 
@@ -161,7 +163,7 @@ impl<'a> Regular<'a> {
             // Partitions that separate replicas may need more.
             Collective::AllReduce { .. } | Collective::AllToAll { .. } => few && self.roles.idle.is_empty(),
             Collective::Broadcast { .. } => few,
-            Collective::Permute { .. } | Collective::Reshard { .. } => false,
+            Collective::Permute { .. } | Collective::Reshard { .. } | Collective::Shift(_) => false,
             Collective::Slice { .. } | Collective::Open { .. } => true,
         }
     }
@@ -252,8 +254,8 @@ impl<'a> Regular<'a> {
 
     /// Links into one device along the axis: on a line, at an end or in the middle.
     fn links_into_one(&self, axis: AxisId, middle: bool) -> u64 {
-        let wiring = self.topology.links(axis).wiring;
-        if middle { wiring.most_links(self.topology.mesh.size(axis)) } else { wiring.fewest_links() }
+        let (wiring, size) = (self.topology.links(axis).wiring, self.topology.mesh.size(axis));
+        if middle { wiring.most_links(size) } else { wiring.fewest_links(size) }
     }
 
     fn capacity_into_one(&self, axis: AxisId, middle: bool) -> u128 {
@@ -272,7 +274,7 @@ impl<'a> Regular<'a> {
     fn latency(&self, collective: &Collective) -> Time {
         let axes = self.roles.group.iter();
         match collective {
-            Collective::Permute { .. } | Collective::Reshard { .. } => {
+            Collective::Permute { .. } | Collective::Reshard { .. } | Collective::Shift(_) => {
                 axes.map(|axis| self.topology.links(axis).hop_latency).min().unwrap_or_default()
             }
             Collective::AllGather { .. }

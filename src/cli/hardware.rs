@@ -64,7 +64,7 @@ fn list() -> String {
 
 fn rings(rule: WiringRule) -> String {
     match rule {
-        WiringRule::Always(wiring) => format!("none (every axis is a {wiring})"),
+        WiringRule::Always(wiring) => format!("none (every axis is a {})", wiring.noun()),
         WiringRule::RingOfSize(size) => format!("axes of {size}"),
         WiringRule::RingsOfMultiple(size) => format!("all axes, if multiples of {size}"),
     }

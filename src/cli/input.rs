@@ -239,10 +239,11 @@ pub(super) fn quietly(source: &Source, options: &Options, format: Format) -> Res
     let (program, mut diagnostics) = source.check(options.hardware.as_ref())?;
     // What was found about the program's own hardware is not about another one.
     if options.hardware.is_some() {
-        diagnostics.retain(|found| !["default-hardware", "network-too-small"].contains(&found.code.as_str()));
+        let is_own = |code: &str| code == "default-hardware" || compiler::UNLIKE.contains(&code);
+        diagnostics.retain(|found| !is_own(&found.code));
         let topology = program.as_ref().and_then(|program| compiler::machine(program, options).ok());
-        let mesh = compiler::mesh_of(&crate::syntax::parse(&source.text).0);
-        diagnostics.extend(topology.map(|topology| compiler::oversized(mesh, &topology)).unwrap_or_default());
+        let (ast, _) = crate::syntax::parse(&source.text);
+        diagnostics.extend(topology.map(|topology| compiler::unlike(&ast, &topology)).unwrap_or_default());
     }
     took("checked", start);
     let strict = program.as_ref().filter(|_| options.strict).map(|program| source.check_strict(program, options));

@@ -7,6 +7,7 @@ use super::ranks::Ranks;
 use super::{Failure, Format, Output, Pictures};
 use crate::compiler::{self, Options};
 use crate::diag::{Diagnostic, Diagnostics, Label};
+use crate::report::contents::{self, MOST_DEVICES};
 use crate::report::given::{Given, Outcome};
 use crate::report::{run, text};
 use crate::schedule::{DocumentError, Schedule, Unread, from_json, from_text};
@@ -145,6 +146,29 @@ pub(super) fn answer_of(
         }
     }
     is_right(numerics)
+}
+
+/// Prints what each device holds of each value, or of one.
+pub(super) fn contents(source: &Source, name: Option<&str>, format: Format) -> Result<(), Failure> {
+    if format == Format::Json {
+        return Err(Failure::Call("the contents of devices have no JSON form".to_owned()));
+    }
+    let given = read(source, format)?;
+    let schedule = &given.schedule;
+    let count = schedule.mesh.device_count();
+    if count > MOST_DEVICES {
+        let call = format!("the contents of {count} devices are too many to list; the limit is {MOST_DEVICES}");
+        return Err(Failure::Call(call));
+    }
+    let values = match name {
+        None => schedule.ids().collect(),
+        Some(name) => vec![given.named(name).ok_or_else(|| {
+            let names = given.names();
+            input::unknown("value", name, names.iter().map(String::as_str))
+        })?],
+    };
+    let text = contents::contents(&given, &source.text, &values);
+    input::print(&text.map_err(|flaw| input::fault(source, &given.flaw(&flaw), format))?)
 }
 
 /// Fails if a computed result differs from the dense result.

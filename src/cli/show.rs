@@ -1,18 +1,19 @@
 //! `shardc show`
 
 use super::program::Checked;
-use super::{Common, Failure, Format, input, terminal};
+use super::{Common, Failure, Format, input, schedule, terminal};
 use crate::picture::terminal::blocks;
 use crate::plan::{Plan, StepId, StepOp};
 use crate::report::document;
+use crate::schedule::is_schedule;
 use clap::Args;
 use itertools::Itertools;
 
 #[derive(Debug, Args)]
 pub(super) struct Show {
-    /// A program; `-` is standard input
+    /// A program, or a schedule; `-` is standard input
     file: String,
-    /// Draw only this array, in every layout it takes
+    /// Draw only this array, in every layout it takes; of a schedule, list only this value
     name: Option<String>,
     /// List the groups of devices of each collective, by number
     #[arg(long)]
@@ -23,7 +24,11 @@ pub(super) struct Show {
 
 impl Show {
     pub(super) fn run(&self) -> Result<(), Failure> {
-        let checked = Checked::read(&self.file, &self.common)?;
+        let source = input::source(&self.file)?;
+        if is_schedule(&source.text) {
+            return schedule::contents(&source, self.name.as_deref(), self.common.output.format);
+        }
+        let checked = Checked::new(source, &self.common, self.common.options()?)?;
         let (plan, topology) = checked.planned(&checked.program)?;
         let shown = match &self.name {
             Some(name) => layouts_of(&plan, name)?,

@@ -38,6 +38,7 @@ impl Costs for Book<'_> {
             Collective::AllReduce { .. } => topology.all_reduce(axes.iter(), local),
             Collective::AllToAll { .. } => topology.all_to_all(axes.iter(), full),
             Collective::Permute { .. } | Collective::Reshard { .. } => topology.permute(axes.iter(), local),
+            Collective::Shift(_) => topology.permute(axes.iter(), collective.bytes_received(from, mesh)),
             Collective::Broadcast { .. } => topology.broadcast(axes.iter(), local),
             Collective::Slice { .. } | Collective::Open { .. } => return limited(Time::ZERO, Limit::Free),
         };

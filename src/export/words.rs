@@ -17,8 +17,10 @@ use crate::mesh::{Axes, AxisId, Mesh};
 use crate::operator::Operator;
 use crate::plan::{Plan, StepId, StepOp};
 use crate::program::{Definition, Program, ValueId};
+use crate::shift::{Part, Shift};
 use crate::supply::Supply;
 use itertools::Itertools;
+use std::ops::Range;
 
 /// A primitive. Those marked as local do not communicate.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,6 +74,15 @@ pub enum Word {
         /// Source and target positions in the group, sorted by target.
         pairs: Vec<(u64, u64)>,
     },
+    /// Moves elements along a dim, also between devices; zeros where none comes from.
+    Shift {
+        /// The axes of the dim, major first.
+        axes: Axes,
+        /// Dim of the block.
+        dim: usize,
+        /// The parts of the result in order.
+        parts: Vec<Rows>,
+    },
     /// Keeps the device's part along a dim. Local.
     Own {
         /// The group, major first.
@@ -92,6 +103,15 @@ pub enum Word {
     Over(u64),
     /// Reduces the first dim. Local.
     Fold(Operator),
+}
+
+/// Some rows of the result of a shift.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rows {
+    /// The rows of the block that are kept or sent.
+    pub rows: Range<u64>,
+    /// Source and target positions in the group; `None` if the rows stay.
+    pub sent: Option<Vec<(u64, u64)>>,
 }
 
 /// The reduction operators that a language supports.
@@ -227,6 +247,7 @@ impl Sentence<'_> {
             }
             Collective::AllToAll { axes, from, to } => self.exchange(*axes, *from, *to),
             Collective::Permute { to } => self.permute(collective, to),
+            Collective::Shift(shift) => self.shift(*shift),
             // Reshards without a primitive are lowered step by step.
             Collective::Reshard { by, .. } => {
                 let mut from = self.from.clone();
@@ -346,6 +367,18 @@ impl Sentence<'_> {
         let places = lost.iter().map(|axis| from + got.iter().position(|other| other == axis).unwrap_or_default());
         let order = (0..from).chain(places).chain(from + got.len()..cut.len()).collect();
         self.words.push(Word::Rearrange { cut, order, extents });
+    }
+
+    fn shift(&mut self, shift: Shift) {
+        let dim = shift.dim();
+        let axes = self.from.sharding.dims[dim];
+        let n = axes.group_size(self.mesh);
+        let rows = |part: Part| {
+            let stays = part.blocks == 0 || shift.wraps && part.blocks.is_multiple_of(n);
+            Rows { rows: part.from, sent: (!stays).then(|| shift.pairs(part.blocks, n)) }
+        };
+        let parts = shift.parts(self.extents[dim]).sorted_by_key(|part| part.to.start).map(rows).collect();
+        self.words.push(Word::Shift { axes, dim, parts });
     }
 
     fn permute(&mut self, collective: &Collective, to: &Sharding) {

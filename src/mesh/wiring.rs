@@ -1,4 +1,4 @@
-//! Rings, lines and switches, and their link counts.
+//! Rings, lines, switches and full meshes, and their link counts.
 //!
 //! Used by the book's times (`topology/closed_form.rs`) and by the bounds (`bounds/`).
 
@@ -13,19 +13,51 @@ pub enum Wiring {
     Line,
     /// Every device has one port into a switch that reaches all others.
     Switch,
+    /// Every two devices have a link of their own.
+    Full,
 }
 
 impl Wiring {
+    /// All wirings.
+    pub const ALL: [Wiring; 4] = [Wiring::Ring, Wiring::Line, Wiring::Switch, Wiring::Full];
+
     /// Parses a wiring.
     pub fn from_word(word: &str) -> Option<Wiring> {
-        [Wiring::Ring, Wiring::Line, Wiring::Switch].into_iter().find(|wiring| wiring.to_string() == word)
+        Wiring::ALL.into_iter().find(|wiring| wiring.to_string() == word)
+    }
+
+    /// Noun for prose: `a ring of 8`, `a full mesh of 8`.
+    pub fn noun(self) -> &'static str {
+        match self {
+            Wiring::Ring => "ring",
+            Wiring::Line => "line",
+            Wiring::Switch => "switch",
+            Wiring::Full => "full mesh",
+        }
+    }
+
+    /// Whether every two devices are one hop apart.
+    pub(crate) fn is_one_hop(self) -> bool {
+        match self {
+            Wiring::Switch | Wiring::Full => true,
+            Wiring::Ring | Wiring::Line => false,
+        }
+    }
+
+    /// Rows of links: the links out of or into a device, including those that the ends of a line lack.
+    pub(crate) fn rows(self, size: u32) -> u32 {
+        match self {
+            Wiring::Ring | Wiring::Line | Wiring::Switch => 2,
+            Wiring::Full => size - 1,
+        }
     }
 
     /// Fewest links out of a device, which equals the links into it; on a line at an end.
-    pub(crate) fn fewest_links(self) -> u64 {
+    pub(crate) fn fewest_links(self, size: u64) -> u64 {
         match self {
             Wiring::Ring => 2,
             Wiring::Line | Wiring::Switch => 1,
+            Wiring::Full => size - 1,
         }
     }
 
@@ -33,7 +65,7 @@ impl Wiring {
     pub(crate) fn most_links(self, size: u64) -> u64 {
         match self {
             Wiring::Line if size > 2 => 2,
-            Wiring::Ring | Wiring::Line | Wiring::Switch => self.fewest_links(),
+            Wiring::Ring | Wiring::Line | Wiring::Switch | Wiring::Full => self.fewest_links(size),
         }
     }
 
@@ -43,6 +75,7 @@ impl Wiring {
             Wiring::Ring => 2 * size,
             Wiring::Line => 2 * (size - 1),
             Wiring::Switch => size,
+            Wiring::Full => size * (size - 1),
         }
     }
 
@@ -51,7 +84,7 @@ impl Wiring {
         match self {
             Wiring::Ring => size / 2,
             Wiring::Line => size - 1,
-            Wiring::Switch => 1,
+            Wiring::Switch | Wiring::Full => 1,
         }
     }
 
@@ -60,18 +93,20 @@ impl Wiring {
         match self {
             Wiring::Ring => (size * size / 4, 1),
             Wiring::Line => (size * size - 1, 3),
-            Wiring::Switch => (size - 1, 1),
+            Wiring::Switch | Wiring::Full => (size - 1, 1),
         }
     }
 
     /// Load of the busiest link in an AllToAll, as a fraction of a device's block.
     ///
-    /// On a ring the mean distance over two links per device, on a line the traffic across its middle.
+    /// On a ring the mean distance over two links per device, on a line the traffic across its middle, in a full mesh the
+    /// part for one device.
     pub(crate) fn exchange_share(self, size: u64) -> (u64, u64) {
         match self {
             Wiring::Ring => (self.distances(size).0, 2 * size),
             Wiring::Line => ((size / 2) * size.div_ceil(2), size),
             Wiring::Switch => (size - 1, size),
+            Wiring::Full => (1, size),
         }
     }
 }
@@ -82,6 +117,7 @@ impl fmt::Display for Wiring {
             Wiring::Ring => "ring",
             Wiring::Line => "line",
             Wiring::Switch => "switch",
+            Wiring::Full => "full",
         })
     }
 }

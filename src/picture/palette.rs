@@ -68,6 +68,7 @@ impl Kind {
                 CollectiveKind::AllToAll => Kind::AllToAll,
                 CollectiveKind::Permute
                 | CollectiveKind::Reshard
+                | CollectiveKind::Shift
                 | CollectiveKind::Broadcast
                 | CollectiveKind::Slice
                 | CollectiveKind::Open => Kind::Move,

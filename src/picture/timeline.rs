@@ -4,7 +4,7 @@ use super::palette::{self, Color, Kind};
 use crate::plan::{Plan, StepOp};
 use crate::schedule::{OpId, Schedule};
 use crate::sim::clock::{Record, Resource, Timing};
-use crate::topology::{LinkSide, Topology};
+use crate::topology::Topology;
 use crate::units::Time;
 use itertools::Itertools;
 use std::cmp::Reverse;
@@ -135,14 +135,8 @@ fn words(topology: &Topology, resource: Resource) -> (String, String) {
         }
         Resource::Link(id) => {
             let link = topology.link(id);
-            let side = match link.side {
-                LinkSide::Up => "up",
-                LinkSide::Down => "down",
-                LinkSide::Out => "out",
-                LinkSide::In => "in",
-            };
             let axis = &topology.machine.axis(link.axis).name;
-            (format!("{axis} {side}"), topology.show_link(id).to_string())
+            (format!("{axis} {}", link.side), topology.show_link(id).to_string())
         }
     }
 }
@@ -151,10 +145,7 @@ fn words(topology: &Topology, resource: Resource) -> (String, String) {
 fn rank(topology: &Topology, resource: Resource) -> (usize, usize) {
     match resource {
         Resource::Engine(_, engine) => (0, engine.index()),
-        Resource::Link(id) => {
-            let link = topology.link(id);
-            (1 + link.axis.index(), link.side as usize)
-        }
+        Resource::Link(id) => (1, topology.row(id) as usize),
     }
 }
 

@@ -122,8 +122,7 @@ fn place(topology: &Topology, resource: Resource) -> (u64, u64) {
         Resource::Engine(device, engine) => (device.index() as u64 + 1, 1 + engine.index() as u64),
         Resource::Link(id) => {
             let link = topology.link(id);
-            let place = 2 * link.axis.index() as u64 + (link.side as u64 & 1);
-            (link.device.index() as u64 + 1, 100 + place)
+            (link.device.index() as u64 + 1, 100 + u64::from(topology.row(id)))
         }
     }
 }

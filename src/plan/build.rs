@@ -6,7 +6,7 @@ use super::case::case;
 use super::fused;
 use super::prices::Prices;
 use super::reshard::{Back, Distances, Node, Score};
-use super::search::{FREE, Origin, Search};
+use super::search::{FREE, Origin, Search, shift};
 use super::{Budget, Choice, Cost, LocalWork, Objective, Overlap, Plan, Step, StepId, StepOp, Stop, local_cost, usage};
 use crate::collective::Collective;
 use crate::function::Function;
@@ -262,6 +262,9 @@ impl Builder<'_> {
             .collect();
         let layout = self.search.space(id).layout(node);
         let operands = self.with_opened(id, operands, &layout.sharding);
+        if let Some(shift) = shift(&value.definition, &layout, &self.program.mesh) {
+            return self.push_collective(id, shift, operands[0], id);
+        }
         let einsum = match &value.definition {
             Definition::Input { .. } => None,
             _ => Some(self.program.einsum(id)),

@@ -16,9 +16,13 @@ use petgraph::unionfind::UnionFind;
 use petgraph::visit::EdgeRef;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The role of a function in fusion.
-fn role(function: Function) -> Role {
-    if matches!(function, Function::Softmax { .. }) { Role::Softmax } else { Role::Function }
+/// The role of a function in fusion. A shift, which needs other devices if its dim is sharded, is a pass of its own.
+fn role(function: Function) -> Option<Role> {
+    match function {
+        Function::Shift(_) => None,
+        Function::Softmax { .. } => Some(Role::Softmax),
+        _ => Some(Role::Function),
+    }
 }
 
 /// The kernels of a program without communication.
@@ -61,7 +65,7 @@ impl Structure {
             let role = match &value.definition {
                 Definition::Product { .. } => Some(Role::Product),
                 Definition::Reduce { .. } => Some(Role::Function),
-                Definition::Map { function, .. } => Some(role(*function)),
+                Definition::Map { function, .. } => role(*function),
                 Definition::Input { .. }
                 | Definition::Kernel { .. }
                 | Definition::Move { .. }
@@ -260,7 +264,7 @@ fn nodes(
         let role = match &step.op {
             StepOp::Product { .. } => Some(Role::Product),
             StepOp::Reduce { .. } => Some(Role::Function),
-            StepOp::Map { function, .. } => Some(role(*function)),
+            StepOp::Map { function, .. } => role(*function),
             StepOp::Input | StepOp::Carry | StepOp::Collective(_) | StepOp::Kernel(_) => None,
         };
         let mark = mark(step.value);

@@ -13,6 +13,7 @@
 //! products and reductions along the split dim add up; moves of shards apply to the pieces of shards.
 
 use super::{Budget, Plan, Step, StepId, StepOp};
+use crate::collective::Collective;
 use crate::einsum::Index;
 use crate::function::Function;
 use crate::layout::{DimId, Layout};
@@ -143,6 +144,9 @@ fn cut(step: &Step, operands: usize, index: Index) -> Option<Cut> {
     let is_along = match &step.op {
         StepOp::Map { function: Function::Softmax { dim } | Function::Fill { dim, .. }, .. } => {
             found.result == Some(usize::from(*dim))
+        }
+        StepOp::Map { function: Function::Shift(shift), .. } | StepOp::Collective(Collective::Shift(shift)) => {
+            found.result == Some(shift.dim())
         }
         _ => false,
     };

@@ -57,6 +57,10 @@ impl Plan {
                 let dims = &self.step(id).layout.dims;
                 format!("softmax_{}", self.program.dims.name(dims[usize::from(*dim)].id))
             }
+            StepOp::Map { function: Function::Shift(shift), .. } => {
+                let dims = &self.step(id).layout.dims;
+                format!("{}_{}", shift.word(), self.program.dims.name(dims[shift.dim()].id))
+            }
             // Its number may be the lowest of a dtype.
             StepOp::Map { function: Function::Masked(_), .. } => "where".to_owned(),
             StepOp::Map { function, .. } => function.shown(self.step(id).layout.dtype),

@@ -20,7 +20,7 @@ use crate::einsum::Einsum;
 use crate::function::Function;
 use crate::fusion::Access;
 use crate::layout::{Layout, Sharding};
-use crate::mesh::AxisSet;
+use crate::mesh::{AxisSet, Mesh};
 use crate::operator::Operator;
 use crate::passes;
 use crate::program::{Carried, Definition, Program, ValueId, Wanted};
@@ -317,6 +317,12 @@ impl<'a> Search<'a> {
     pub(super) fn reprice(&mut self, collective: &Collective, from: &Layout) {
         let costs = self.costs;
         self.spaces.iter_mut().for_each(|space| space.reprice(collective, from, costs));
+        if matches!(collective, Collective::Shift(_)) {
+            let is_shift = |id: &ValueId| {
+                matches!(self.program.value(*id).definition, Definition::Map { function: Function::Shift(_), .. })
+            };
+            self.program.value_ids().filter(is_shift).for_each(|id| self.ways[id.index()] = None);
+        }
     }
 
     /// Number of moves and ways generated.
@@ -1098,6 +1104,9 @@ impl<'a> Search<'a> {
         let result = program.layout(id, assignment.result.clone());
         let bytes = result.local_bytes(&program.mesh).0;
         let paid = |product: usize| self.structure.paid(product, bytes);
+        if let Some(shift) = shift(&program.value(id).definition, &result, &program.mesh) {
+            return (self.costs.collective(&shift, &layouts[0]), 0);
+        }
         if let Definition::Kernel { kernel, .. } = &program.value(id).definition {
             let work = LocalWork::declared(kernel, &layouts, &result, &program.mesh);
             return (self.costs.product(&work), work.flops);
@@ -1151,6 +1160,13 @@ fn start(node: Node) -> (Node, Score, Origin) {
 /// A score of zero.
 pub(super) const FREE: Cost = Cost { time: Time::ZERO, received: Bytes(0), limit: super::Limit::Free };
 
+/// A shift along a dim that is sharded, which needs other devices.
+pub(super) fn shift(definition: &Definition, result: &Layout, mesh: &Mesh) -> Option<Collective> {
+    let Definition::Map { function: Function::Shift(shift), .. } = definition else { return None };
+    let is_sharded = result.sharding.dims[shift.dim()].group_size(mesh) > 1;
+    is_sharded.then_some(Collective::Shift(*shift))
+}
+
 fn softmax_dim(function: Function) -> Option<usize> {
     match function {
         Function::Softmax { dim } => Some(usize::from(dim)),
@@ -1164,6 +1180,7 @@ fn softmax_dim(function: Function) -> Option<usize> {
         | Function::Where
         | Function::Masked(_)
         | Function::Fill { .. }
+        | Function::Shift(_)
         | Function::Cast(_) => None,
     }
 }

@@ -247,7 +247,7 @@ fn widened(collective: &Collective, from: &Sharding, (bare, kept): (&Sharding, A
             to.set_open(to.open.union(from.open.intersection(units)));
             if spends_once(&to) { Collective::Permute { to } } else { collective.clone() }
         }
-        Collective::Reshard { .. } => collective.clone(),
+        Collective::Reshard { .. } | Collective::Shift(_) => collective.clone(),
         Collective::Slice { .. } | Collective::Open { .. } => collective.clone(),
     }
 }

@@ -365,6 +365,7 @@ impl Checker {
             Collective::AllToAll { axes, .. } => (axes.set(), from.dim_axes()),
             Collective::Permute { .. }
             | Collective::Reshard { .. }
+            | Collective::Shift(_)
             | Collective::Slice { .. }
             | Collective::Open { .. } => (AxisSet::NONE, AxisSet::NONE),
         };
@@ -428,6 +429,7 @@ impl Checker {
             | Collective::ReduceScatter { .. }
             | Collective::Permute { .. }
             | Collective::Reshard { .. }
+            | Collective::Shift(_)
             | Collective::Broadcast { .. }
             | Collective::Slice { .. }
             | Collective::Open { .. } => fail("it does not apply".to_owned(), used),

@@ -10,7 +10,8 @@ use crate::span::Span;
 use crate::syntax::{self, Amount, Measure, Name, NamedMove};
 
 /// The moves that can be expected.
-const KINDS: [&str; 7] = ["AllGather", "ReduceScatter", "AllReduce", "AllToAll", "Permute", "Reshard", "Broadcast"];
+const KINDS: [&str; 8] =
+    ["AllGather", "ReduceScatter", "AllReduce", "AllToAll", "Permute", "Reshard", "Shift", "Broadcast"];
 
 /// One expectation.
 #[derive(Clone, Debug, PartialEq, Eq)]

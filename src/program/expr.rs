@@ -349,6 +349,7 @@ impl Checker {
         let truths = matches!(
             function,
             Function::Identity
+                | Function::Shift(_)
                 | Function::Unary(Unary::Not)
                 | Function::Where
                 | Function::Binary(Binary::Larger | Binary::Smaller)
@@ -636,6 +637,7 @@ pub(super) fn word(function: Function) -> &'static str {
         Function::Where | Function::Masked(_) => "where",
         Function::Softmax { .. } => "softmax",
         Function::Fill { .. } => "a filler",
+        Function::Shift(_) => "shift",
         Function::Cast(_) => "a cast",
     }
 }

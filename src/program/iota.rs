@@ -66,9 +66,18 @@ impl<'a> Names<'a> {
                     self.used.entry(Cow::Borrowed(node)).or_insert(*span);
                 }
             }
-            ExprKind::Call { function, subscript, .. } => {
-                if let Some(pick) = Pick::named(&function.node) {
-                    self.picked(pick, subscript);
+            ExprKind::Call { function, subscript, arguments, .. } => {
+                let is_number = |expr: &Expr| match &expr.kind {
+                    ExprKind::Number(_) => true,
+                    ExprKind::Neg(of) => matches!(of.kind, ExprKind::Number(_)),
+                    _ => false,
+                };
+                match Pick::named(&function.node) {
+                    // It needs no positions.
+                    Some(Pick::Shift) if arguments.get(1).is_some_and(is_number) => {}
+                    Some(Pick::Roll) => {}
+                    Some(pick) => self.picked(pick, subscript),
+                    None => {}
                 }
             }
             _ => {}

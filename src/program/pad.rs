@@ -14,10 +14,12 @@ use super::checker::{Checker, quoted};
 use super::error::CheckError;
 use super::{Carried, Definition, Program, Value, ValueId, Wanted};
 use crate::diag::Diagnostics;
-use crate::function::{Filler, Function};
+use crate::dtype::DType;
+use crate::function::{Binary, Filler, Function};
 use crate::kernel::Kernel;
 use crate::layout::{Dim, DimId};
 use crate::mesh::Mesh;
+use crate::shift::Shift;
 use crate::span::Span;
 use crate::units::gcd;
 use std::collections::{BTreeMap, BTreeSet};
@@ -222,12 +224,35 @@ impl Padder {
             let lengths = dims.into_iter().zip(kernel.lengths.clone()).map(size).collect();
             *kernel = Arc::new(Kernel { lengths, ..kernel.as_ref().clone() });
         }
+        self.unroll(&mut value);
         self.fill_operands(&mut value);
         let mut dirty = self.dirty_dims(&value);
         let old = ValueId(u32::try_from(index).expect("fewer values than bytes of source"));
         dirty.extend(self.handed_on.get(&old).into_iter().flatten());
         let id = self.push(value, dirty);
         self.renumbered.push(id);
+    }
+
+    /// A roll of a padded dim as two shifts: of what stays in the array, and of what enters at the other end.
+    fn unroll(&mut self, value: &mut Value) {
+        let Definition::Map { function: Function::Shift(shift), operands } = &value.definition else { return };
+        let dim = value.dims[shift.dim()].id;
+        if !shift.wraps || !self.padded.contains_key(&dim) {
+            return;
+        }
+        let length = i64::try_from(self.old.dims.size(dim)).unwrap_or(i64::MAX);
+        let parts = [shift.by, shift.by - shift.by.signum() * length].map(|by| {
+            let function = Function::Shift(Shift { by, wraps: false, ..*shift });
+            let definition = Definition::Map { function, operands: operands.clone() };
+            Value { name: None, wanted: Wanted::Free, method: None, pin: None, definition, ..value.clone() }
+        });
+        let parts = parts.map(|mut part| {
+            self.fill_operands(&mut part);
+            let dirty = self.dirty_dims(&part);
+            self.push(part, dirty)
+        });
+        let both = if value.dtype == DType::Bool { Binary::Larger } else { Binary::Add };
+        value.definition = Definition::Map { function: Function::Binary(both), operands: parts.to_vec() };
     }
 
     fn push(&mut self, value: Value, dirty: BTreeSet<DimId>) -> ValueId {
@@ -270,6 +295,13 @@ impl Padder {
                 let dim = dims[usize::from(*dim)].id;
                 if self.padded.contains_key(&dim) {
                     operands[0] = self.filled(operands[0], dim, Filler::Least, false, span);
+                }
+            }
+            // Downwards, what follows the last element moves into the array.
+            Definition::Map { function: Function::Shift(shift), operands } if shift.by < 0 => {
+                let dim = dims[shift.dim()].id;
+                if self.padded.contains_key(&dim) && self.dirty[operands[0].index()].contains(&dim) {
+                    operands[0] = self.filled(operands[0], dim, Filler::Zero, false, span);
                 }
             }
             Definition::Map { .. }
@@ -338,6 +370,12 @@ impl Padder {
                     without(dirty(&operands[0]).clone(), value.dims[usize::from(*dim)].id)
                 }
                 Function::Fill { with: Filler::One | Filler::Least | Filler::Greatest, .. } => all,
+                // Upwards, the last elements move into the padding.
+                Function::Shift(shift) => {
+                    let along = value.dims[shift.dim()].id;
+                    let moved = shift.by > 0 && self.padded.contains_key(&along);
+                    all.into_iter().filter(|dim| moved && *dim == along || !clean_in(&operands[0], dim)).collect()
+                }
                 function if function.facts().keeps_zero => {
                     all.into_iter().filter(|dim| !operands.iter().all(|id| clean_in(id, dim))).collect()
                 }

@@ -19,6 +19,8 @@ pub(super) enum Pick {
     Stack,
     /// `shift_S(x, 1)`
     Shift,
+    /// `roll_S(x, 1)`
+    Roll,
     /// `reverse_S(x)`
     Reverse,
     /// `cumsum_S(x)`
@@ -34,7 +36,7 @@ pub(super) enum Pick {
 }
 
 impl Pick {
-    const ALL: [Pick; 14] = [
+    const ALL: [Pick; 15] = [
         Pick::OneHot,
         Pick::Take,
         Pick::Scatter,
@@ -43,6 +45,7 @@ impl Pick {
         Pick::Concat,
         Pick::Stack,
         Pick::Shift,
+        Pick::Roll,
         Pick::Reverse,
         Pick::CumSum,
         Pick::ArgMax,
@@ -62,6 +65,7 @@ impl Pick {
             Pick::Concat => ("concat", "`concat_{S,R->T}(a, b)`"),
             Pick::Stack => ("stack", "`stack_K(a, b)`"),
             Pick::Shift => ("shift", "`shift_S(x, 1)`"),
+            Pick::Roll => ("roll", "`roll_S(x, 1)`, with a number"),
             Pick::Reverse => ("reverse", "`reverse_S(x)`"),
             Pick::CumSum => ("cumsum", "`cumsum_S(x)`"),
             Pick::ArgMax => ("argmax", "`argmax_V(x)`"),
@@ -91,7 +95,7 @@ impl Pick {
         match self {
             Pick::Take | Pick::Scatter => count == 2,
             Pick::Slice | Pick::Pad => count == 1 || count == 2,
-            Pick::Shift => count == 2,
+            Pick::Shift | Pick::Roll => count == 2,
             Pick::Concat | Pick::Stack => count >= 2,
             Pick::OneHot | Pick::Reverse | Pick::CumSum | Pick::ArgMax | Pick::ArgMin | Pick::Top | Pick::ArgTop => {
                 count == 1
@@ -109,6 +113,7 @@ impl Pick {
             | Pick::Scatter
             | Pick::Stack
             | Pick::Shift
+            | Pick::Roll
             | Pick::Reverse
             | Pick::CumSum
             | Pick::ArgMax

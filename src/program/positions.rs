@@ -15,6 +15,7 @@ use crate::dtype::DType;
 use crate::function::{Binary, ByNumber, Function, Relation, Scalar, Unary};
 use crate::layout::Dim;
 use crate::operator::Operator;
+use crate::shift::Shift;
 use crate::span::Span;
 use crate::supply::Supply;
 use crate::syntax::{Expr, Name};
@@ -47,7 +48,7 @@ impl Checker {
             let takes = match pick {
                 Pick::Concat | Pick::Stack => "two or more arrays",
                 Pick::Take | Pick::Scatter => "an array and positions",
-                Pick::Slice | Pick::Pad | Pick::Shift => "an array and a number",
+                Pick::Slice | Pick::Pad | Pick::Shift | Pick::Roll => "an array and a number",
                 _ => "one array",
             };
             let (takes, help) = (takes.to_owned(), format!("write {form}"));
@@ -79,7 +80,7 @@ impl Checker {
                 }
                 self.stack(along[0], &arrays, requested, span)
             }
-            Pick::Shift | Pick::Reverse | Pick::CumSum => {
+            Pick::Shift | Pick::Roll | Pick::Reverse | Pick::CumSum => {
                 let number = arguments.get(1).map(|argument| self.position(argument)).transpose()?;
                 self.along_itself(pick, along[0], (&arguments[0], number), requested, span)
             }
@@ -311,6 +312,14 @@ impl Checker {
         let id = self.array_expr(argument, None)?;
         self.has(id, along)?;
         let dims = self.value(id).dims.clone();
+        if let (Pick::Shift | Pick::Roll, Some(Operand::Number(by))) = (pick, number) {
+            return self.moved(id, along, (by, pick == Pick::Roll), requested, span);
+        }
+        if pick == Pick::Roll {
+            let help =
+                "the distance of a roll is a number; for an array of distances, write a one-hot product".to_owned();
+            return Err(CheckError::FunctionSubscript { name: "roll".to_owned(), at: span, help }.into());
+        }
         let twin = self.twin(along.dim);
         let named = Name { node: format!("{}{TWIN}", along.name.node), span: along.name.span };
         let other = Along { dim: twin, name: &named };
@@ -329,6 +338,28 @@ impl Checker {
         };
         let mask = self.map(Function::Is(relation), &[old, new], None, span)?;
         self.selected(mask, from, dims, requested, span)
+    }
+
+    /// `shift_S(x, 1)` and `roll_S(x, 1)`, which move elements to neighbours.
+    fn moved(
+        &mut self,
+        id: ValueId,
+        along: Along<'_>,
+        (by, wraps): (f64, bool),
+        requested: Option<&[RequestedDim]>,
+        span: Span,
+    ) -> Checked<ValueId> {
+        let dims = self.value(id).dims.clone();
+        let dim = dims.iter().position(|dim| *dim == along.dim).and_then(|dim| u8::try_from(dim).ok());
+        let by = distance(by, along.dim.size, wraps);
+        let moved = match dim {
+            Some(dim) if by != 0 => self.map(Function::Shift(Shift { dim, by, wraps }), &[id], None, span)?,
+            _ => id,
+        };
+        match moved == id || self.in_order(dims.clone(), requested) != dims {
+            true => self.map(Function::Identity, &[moved], requested, span),
+            false => Ok(moved),
+        }
     }
 
     /// `top_{E->K}(x)`: the largest, the next one, and so on; of equal ones the first.
@@ -598,4 +629,16 @@ fn float(count: u64) -> f64 {
 /// The smallest finite number of a dtype; of wide floats, that of bf16.
 fn least(dtype: DType) -> f64 {
     dtype.finite_ends()[0].max(DType::Bf16.finite_ends()[0])
+}
+
+/// The distance of a shift; of all distances beyond the array, the length of its dim. That of a roll is the shorter way round.
+fn distance(by: f64, length: u64, wraps: bool) -> i64 {
+    let most = i64::try_from(length).unwrap_or(i64::MAX);
+    #[allow(clippy::cast_possible_truncation, reason = "positions are whole numbers, and the rest is cut off")]
+    let by = by as i64;
+    match by.rem_euclid(most) {
+        _ if !wraps => by.clamp(-most, most),
+        up if up > most / 2 => up - most,
+        up => up,
+    }
 }

@@ -99,6 +99,7 @@ impl Program {
                     | Collective::AllReduce { .. }
                     | Collective::Permute { .. }
                     | Collective::Reshard { .. }
+                    | Collective::Shift(_)
                     | Collective::Broadcast { .. }
                     | Collective::Slice { .. }
                     | Collective::Open { .. } => name,

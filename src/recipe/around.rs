@@ -51,7 +51,7 @@ impl<'t> Group<'t> {
     fn new(topology: &'t Topology, axes: Axes) -> Option<Group<'t>> {
         let mesh = &topology.mesh;
         // The two links between a pair of devices count as one, and a part of an axis has no links of its own.
-        let is_plain = |axis| mesh.size(axis) != 2 && topology.links(axis).wiring != Wiring::Switch;
+        let is_plain = |axis| mesh.size(axis) != 2 && !topology.links(axis).wiring.is_one_hop();
         if mesh.views().next().is_some() || !axes.iter().all(is_plain) {
             return None;
         }

@@ -38,15 +38,16 @@ fn loads(topology: &Topology, axes: &[Axes], order: &[usize]) -> Vec<i128> {
     let mut block = 1;
     for stage in order {
         let (links, n) = (topology.links(axes[*stage]), i128::from(axes[*stage].group_size(&topology.mesh)));
-        // On a ring, both directions share the blocks. At the end of a line, and at a switch port, all blocks use one
-        // direction.
-        let ways = match links.wiring {
-            Wiring::Ring => 1,
-            Wiring::Line | Wiring::Switch => 2,
+        // Half blocks: on a ring, both directions share the blocks. At the end of a line, and at a switch port, all blocks
+        // use one direction. In a full mesh each has its own link.
+        let halves = match links.wiring {
+            Wiring::Ring => n - 1,
+            Wiring::Line | Wiring::Switch => 2 * (n - 1),
+            Wiring::Full => 2,
         };
         // Interleaved groups share their links.
         let groups = i128::from(links.apart);
-        loads[*stage] = ways * (n - 1) * block * groups * ticks(topology, links.one_way);
+        loads[*stage] = halves * block * groups * ticks(topology, links.one_way);
         block *= n;
     }
     loads

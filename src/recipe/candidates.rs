@@ -59,6 +59,7 @@ fn in_libraries(kind: CollectiveKind) -> bool {
         | CollectiveKind::AllToAll => true,
         CollectiveKind::Permute
         | CollectiveKind::Reshard
+        | CollectiveKind::Shift
         | CollectiveKind::Broadcast
         | CollectiveKind::Slice
         | CollectiveKind::Open => false,
@@ -407,10 +408,10 @@ impl Tuner<'_> {
     fn stage(&self, kind: CollectiveKind, run: Axes, dim: usize) -> methods::Stage {
         let method = match (self.topology.links(run).wiring, kind) {
             (Wiring::Ring, CollectiveKind::AllToAll) => Method::DirectHalves,
-            (Wiring::Switch, CollectiveKind::AllToAll) => Method::Direct,
+            (Wiring::Switch | Wiring::Full, CollectiveKind::AllToAll) => Method::Direct,
             (Wiring::Ring, _) => Method::BalancedMeetInMiddleRing,
             (Wiring::Line, _) => Method::Line,
-            (Wiring::Switch, _) => Method::OneHop,
+            (Wiring::Switch | Wiring::Full, _) => Method::OneHop,
         };
         methods::Stage { axes: run, dim, method }
     }
@@ -480,12 +481,14 @@ impl Tuner<'_> {
         Some(Candidate::once(vec![Stage::Quad { kind: problem.kind, rings }]))
     }
 
-    /// Whether packed trees are candidates: on degraded links, and for sums that would leave inner links of a line
-    /// idle in turn.
+    /// Whether packed trees are candidates: on degraded links, for broadcasts in a full mesh, and for sums that would leave
+    /// inner links of a line idle in turn.
     fn packing_pays(&self, problem: &Problem, runs: &[(Axes, usize)]) -> bool {
         let is_line = |(run, _): &(Axes, usize)| self.topology.links(*run).wiring == Wiring::Line;
         let idle_in_turns = problem.kind == CollectiveKind::AllReduce && runs.len() > 1 && runs.iter().any(is_line);
-        self.topology.is_degraded() || idle_in_turns
+        let is_full_mesh = |(run, _): &(Axes, usize)| self.topology.links(*run).wiring == Wiring::Full;
+        let spreads = problem.kind == CollectiveKind::Broadcast && runs.iter().any(is_full_mesh);
+        self.topology.is_degraded() || idle_in_turns || spreads
     }
 
     fn packed<'p>(&self, problem: &Problem) -> Option<Candidate<'p>> {

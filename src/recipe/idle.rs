@@ -3,7 +3,7 @@
 
 use crate::collective::CollectiveKind;
 use crate::layout::Sharding;
-use crate::mesh::{Axes, AxisId, Mesh, Wiring};
+use crate::mesh::{Axes, AxisId, Mesh};
 use crate::schedule::methods::{self, Borrowed};
 use crate::topology::Topology;
 
@@ -45,6 +45,6 @@ pub(super) fn borrowed(topology: &Topology, run: Axes, idle: Axes) -> Option<Bor
 pub(super) fn into(topology: &Topology, run: impl Into<Axes>) -> u64 {
     let run = run.into();
     let links = topology.links(run);
-    let ways = if links.wiring == Wiring::Ring && run.group_size(&topology.mesh) > 2 { 2 } else { 1 };
+    let ways = links.wiring.fewest_links(run.group_size(&topology.mesh));
     links.one_way.per_second() * ways / u64::from(links.apart.max(1)) / links.sharers.max(1)
 }

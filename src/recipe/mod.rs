@@ -202,6 +202,8 @@ pub enum Stage {
         /// The source of each rank.
         sources: Vec<Option<u32>>,
     },
+    /// A shift along a dim, from neighbours.
+    Shift(methods::Shifted),
     /// Keeps the blocks of the first devices along the axes, with zeros on the others.
     Mask {
         /// The axes.
@@ -309,6 +311,7 @@ impl Stage {
             }
             Stage::Routed(routed) => routed.emit(builder, value),
             Stage::Permute { axes, sources } => methods::permute(builder, axes.clone(), value, sources.clone()),
+            Stage::Shift(shifted) => shifted.emit(builder, value),
             Stage::Mask { axes } => builder.mask(value, axes.clone()),
             Stage::Slice { axes, dim } => {
                 let mesh = builder.mesh();
@@ -368,6 +371,7 @@ impl Stage {
                 routed.axes = run(&routed.axes);
                 routed.before.iter_mut().chain(&mut routed.after).for_each(|axes| *axes = run(axes));
             }
+            Stage::Shift(shifted) => shifted.axes = run(&shifted.axes),
             Stage::Permute { axes, .. } | Stage::Mask { axes } | Stage::Slice { axes, .. } => *axes = list(axes),
         }
         stage

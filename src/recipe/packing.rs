@@ -4,7 +4,7 @@ use super::problem::Problem;
 use crate::collective::CollectiveKind;
 use crate::mesh::{Axes, AxisSet, DeviceId, Mesh};
 use crate::packing::{self, Branching, Link, Network, Packing};
-use crate::topology::{self, LinkSide, Topology};
+use crate::topology::{LinkSide, Topology};
 use crate::units::gcd;
 use std::collections::BTreeMap;
 
@@ -40,6 +40,7 @@ pub(super) fn trees(topology: &Topology, kind: CollectiveKind, axes: Axes) -> Op
         CollectiveKind::AllToAll
         | CollectiveKind::Permute
         | CollectiveKind::Reshard
+        | CollectiveKind::Shift
         | CollectiveKind::Broadcast
         | CollectiveKind::Slice
         | CollectiveKind::Open => return None,
@@ -65,24 +66,18 @@ pub(super) fn longest(mesh: &Mesh, problem: &Problem) -> u64 {
 
 /// The links between the devices of a group. If groups differ, the weakest links count.
 pub(super) fn network(topology: &Topology, axes: Axes) -> Option<Network> {
-    let (mesh, machine) = (&topology.mesh, &topology.machine);
+    let mesh = &topology.mesh;
     let others: AxisSet = mesh.axis_ids().filter(|axis| !axes.contains(*axis)).collect();
     let group = |device: DeviceId| mesh.rank(device, others.iter());
     let node = |device: DeviceId| usize::try_from(mesh.rank(device, axes.iter())).ok();
     let mut rates: BTreeMap<(usize, usize), BTreeMap<u64, u64>> = BTreeMap::new();
     for id in topology.all_links() {
-        let topology::Link { axis, side, device } = topology.link(id);
-        let (here, size) = (machine.coordinate(device, axis), machine.axis(axis).size);
-        let beside = match side {
-            LinkSide::Up => (here + 1) % size,
-            LinkSide::Down => (here + size - 1) % size,
-            // Ports are shared by all paths of a device.
-            LinkSide::Out | LinkSide::In => return None,
-        };
-        if topology.is_shared(axis) {
+        let link = topology.link(id);
+        // Ports are shared by all paths of a device.
+        if matches!(link.side, LinkSide::Out | LinkSide::In) || topology.is_shared(link.axis) {
             return None;
         }
-        let other = machine.with_coordinate(device, axis, beside);
+        let (device, other) = (link.device, topology.end(link));
         if group(device) == group(other) {
             let rate = topology.rate(id)?.per_second();
             *rates.entry((node(device)?, node(other)?)).or_default().entry(group(device)).or_default() += rate;

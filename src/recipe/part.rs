@@ -84,6 +84,7 @@ impl Part {
                 Collective::AllToAll { axes: self.axes(*axes), from: *from, to: *to }
             }
             Collective::Slice { axes, dim } => Collective::Slice { axes: self.axes(*axes), dim: *dim },
+            Collective::Shift(shift) => Collective::Shift(*shift),
             Collective::Permute { to } => Collective::Permute { to: self.sharding(to) },
             Collective::Reshard { to, by } => {
                 Collective::Reshard { to: self.sharding(to), by: by.iter().map(|step| self.collective(step)).collect() }

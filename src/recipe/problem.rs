@@ -64,7 +64,7 @@ impl Problem {
                 of(CollectiveKind::AllToAll, on_dim(leaving, *source), to)
             }
             Collective::Broadcast { axes } => of(CollectiveKind::Broadcast, vec![axes.in_order()], None),
-            Collective::Reshard { .. } => return None,
+            Collective::Reshard { .. } | Collective::Shift(_) => return None,
             Collective::Permute { .. } | Collective::Slice { .. } | Collective::Open { .. } => return None,
         })
     }

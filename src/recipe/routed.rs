@@ -9,7 +9,7 @@ use crate::mesh::{Axes, AxisSet};
 use crate::route::Route;
 use crate::routing::{self, Hop, Network, Want};
 use crate::schedule::methods::{Routed, longest};
-use crate::topology::{LinkId, LinkSide, Topology};
+use crate::topology::{LinkId, Topology};
 use crate::units::gcd;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -119,8 +119,7 @@ fn network(topology: &Topology, bytes: u64) -> Option<Network> {
                 }
                 used.push(links[&link]);
             }
-            let side = topology.link(way[0].link).side;
-            let direction = 2 * way[0].axis.index() + usize::from(side == LinkSide::Down);
+            let direction = topology.row(way[0].link) as usize;
             hops.push(Hop { from: from.index(), to: to.index(), links: used, direction });
         }
     }

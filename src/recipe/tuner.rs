@@ -15,6 +15,7 @@ use crate::method::Method;
 use crate::operator::Operator;
 use crate::packing::Branching;
 use crate::routing::Round;
+use crate::schedule::methods::Shifted;
 use crate::schedule::{Schedule, Verified};
 use crate::sim::clock::AxisLoad;
 use crate::sim::usage::{self, StepUsage, Working};
@@ -285,6 +286,19 @@ impl<'a> Tuner<'a> {
                 let axes: Vec<_> = collective.axes(&from.sharding, mesh).iter().collect();
                 let sources = permute::sources(&from.sharding, to, &axes, mesh);
                 vec![Stage::Permute { axes, sources }]
+            }
+            Collective::Shift(shift) => {
+                let axes = from.sharding.dims[shift.dim()];
+                let runs = mesh.runs(axes);
+                let runs: Vec<_> = runs.iter().filter(|run| run.group_size(mesh) > 1).collect();
+                // Wraparound links are idle otherwise, and all devices do the same.
+                let is_closed = |run: &Axes| match self.topology.links(*run).wiring {
+                    Wiring::Ring | Wiring::Switch | Wiring::Full => true,
+                    Wiring::Line => false,
+                };
+                let closed = matches!(runs[..], [run] if is_closed(run));
+                let length = from.dims[shift.dim()].size;
+                vec![Stage::Shift(Shifted { axes, shift: *shift, length, closed })]
             }
             Collective::Open { axes } => vec![Stage::Mask { axes: axes.iter().collect() }],
             Collective::Slice { axes, dim } => vec![Stage::Slice { axes: axes.iter().collect(), dim: *dim }],

@@ -25,7 +25,9 @@ pub(super) fn scatters(method: Method, n: u64) -> bool {
         Family::Flow(_) => true,
         Family::Doubling(_) => method != Method::RecursiveDoubling || !n.is_power_of_two(),
         Family::Several => matches!(method, Method::Multiport | Method::QuadDirectionalRing),
-        Family::Direct => matches!(method, Method::OneHop | Method::FuriosaDiagonal),
+        Family::Direct => {
+            matches!(method, Method::OneHop | Method::FuriosaDiagonal | Method::BalancedFuriosaDiagonal)
+        }
         Family::Trees(_) | Family::Whole => false,
     }
 }

@@ -11,6 +11,7 @@ use crate::sim::values::Numerics;
 use crate::span::Span;
 use crate::topology::Topology;
 use crate::units::Time;
+use itertools::Itertools;
 use serde::Serialize;
 use std::fmt::Write as _;
 
@@ -41,6 +42,25 @@ impl Given {
     fn name(&self, id: OpId) -> String {
         let place = self.places.as_ref().and_then(|places| places.operations.get(id.index()));
         place.map_or_else(|| format!("%{}", id.index()), |place| place.name.clone())
+    }
+
+    /// The statement of an operation on one line; its number, if the schedule has no text.
+    pub fn statement(&self, id: OpId, source: &str) -> String {
+        let place = self.places.as_ref().and_then(|places| places.operations.get(id.index()));
+        let text = place.and_then(|place| source.get(place.span.range()));
+        let lines = |text: &str| text.lines().map(|line| line.split('#').next().unwrap_or_default()).join(" ");
+        text.map_or_else(|| self.name(id), |text| lines(text).split_whitespace().join(" "))
+    }
+
+    /// The operation whose value has this name, with or without `%`.
+    pub fn named(&self, name: &str) -> Option<OpId> {
+        let name = name.trim_start_matches('%');
+        self.schedule.ids().find(|id| self.name(*id).trim_start_matches('%') == name)
+    }
+
+    /// Names of all values.
+    pub fn names(&self) -> Vec<String> {
+        self.schedule.ids().map(|id| self.name(id)).collect()
     }
 
     /// Reports a flaw with the names and locations of the file.

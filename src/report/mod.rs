@@ -7,9 +7,11 @@
 //! run        of a schedule: proof, time, numeric comparison
 //! text       text       document   JSON       html   a page
 //! given      schedule files       measured   runs on ranks       snapshot   snapshot files
+//! contents   of the devices
 //! ```
 
 pub mod audit;
+pub mod contents;
 pub mod diff;
 pub mod document;
 pub mod findings;

@@ -164,6 +164,7 @@ fn operation(plan: &Plan, id: StepId) -> (&'static str, Vec<String>, Option<Stri
             Some(gaining.map(|(dim, _)| name(dim)).join(","))
         }
         Collective::Slice { dim, .. } => Some(name(*dim)),
+        Collective::Shift(shift) => Some(name(shift.dim())),
         Collective::AllToAll { to, .. } => Some(name(*to)),
         Collective::AllReduce { .. }
         | Collective::Permute { .. }

@@ -23,7 +23,7 @@ pub fn machine(topology: &Topology, assumed: bool) -> String {
         let part = |id| format!("{}", mesh.axis(id));
         let parts = parts.map_or_else(String::new, |parts| format!(" = {{{}}}", parts.iter().map(part).join(", ")));
         let over = axis.over.iter().map(|network| format!(" over {network}")).join("");
-        format!("{}{parts} is a {} of {}{over} ({rate}/s each way)", axis.name, links.wiring, axis.size)
+        format!("{}{parts} is a {} of {}{over} ({rate}/s each way)", axis.name, links.wiring.noun(), axis.size)
     };
     let (alone, axes): (Vec<_>, Vec<_>) =
         topology.machine.axes().iter().zip(&topology.axes).partition(|(axis, _)| axis.size == 1);

@@ -10,6 +10,7 @@ use crate::kernel::Kernel;
 use crate::layout::{DimId, Sharding};
 use crate::mesh::{AxisId, Mesh};
 use crate::operator::Operator;
+use crate::shift::Shift;
 use crate::span::Span;
 use std::ops::Range;
 use std::sync::Arc;
@@ -334,6 +335,14 @@ impl<'a> Builder<'a> {
         let block = CoordMap::rank(self.mesh(), axes);
         let extents = self.extents(value).to_vec();
         self.push_like(value, OpKind::Fill { dim, valid, with, block }, extents)
+    }
+
+    /// Adds the last step of a shift along a dim of this length, sharded by `axes`: the block holds the elements that come from
+    /// the distance before, and becomes 0 where there are none.
+    pub fn shift(&mut self, value: OpId, shift: Shift, length: u64, axes: &[AxisId]) -> OpId {
+        let block = CoordMap::rank(self.mesh(), axes);
+        let extents = self.extents(value).to_vec();
+        self.push_like(value, OpKind::Shift { shift, length, block }, extents)
     }
 
     /// Adds a mask: the first device along the axes keeps its block, the others get zeros.

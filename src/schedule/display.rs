@@ -18,6 +18,7 @@ use super::words;
 use super::{Array, CoordMap, Cut, Dense, OpId, OpKind, Operation, Output, Region, Route, Schedule, Sources};
 use crate::layout::Sharding;
 use crate::mesh::{Axes, AxisId, DeviceId, Mesh};
+use crate::shift::Shift;
 use crate::supply::Supply;
 use itertools::Itertools;
 use std::fmt::{self, Display};
@@ -135,6 +136,11 @@ impl Schedule {
                 let block = map_text(&self.mesh, block);
                 write!(f, "fill {} dim {dim} from {valid} on, block {block} {values}", with.word())?;
             }
+            OpKind::Shift { shift, length, block } => {
+                let block = map_text(&self.mesh, block);
+                let Shift { dim, by, .. } = shift;
+                write!(f, "{} dim {dim} by {by} of {length}, block {block} {values}", shift.word())?;
+            }
             OpKind::Mask { axes } => {
                 let axes: Axes = axes.iter().copied().collect();
                 write!(f, "mask over {} {values}", axes.names(&self.mesh))?;
@@ -174,6 +180,7 @@ impl Schedule {
             OpKind::Map { function, einsum } => format!("map {function} {einsum}"),
             OpKind::Kernel(kernel) => format!("call {} {}", kernel.name, kernel.einsum),
             OpKind::Fill { dim, with, .. } => format!("fill {} dim {dim}", with.word()),
+            OpKind::Shift { shift, .. } => format!("{} dim {} by {}", shift.word(), shift.dim, shift.by),
             OpKind::Mask { axes } => {
                 let axes: Axes = axes.iter().copied().collect();
                 format!("mask over {}", axes.names(&self.mesh))

@@ -196,6 +196,7 @@ enum OpDocument {
     Map { function: String, einsum: String },
     Call { kernel: String },
     Fill { dim: u32, valid: u64, with: String, block: CutDocument },
+    Shift { dim: u32, by: i64, wraps: bool, length: u64, block: CutDocument },
     Mask { axes: Vec<String> },
 }
 

@@ -9,6 +9,7 @@ use crate::kernel::Kernel;
 use crate::layout::Sharding;
 use crate::mesh::AxisId;
 use crate::operator::Operator;
+use crate::shift::Shift;
 use crate::span::Span;
 use crate::topology::Work;
 use std::sync::Arc;
@@ -125,6 +126,16 @@ pub enum OpKind {
         /// The index of each device's block of the dim: its first lane is this index times the extent.
         block: CoordMap,
     },
+    /// The last step of a shift along a dim: the block holds the elements that come from the distance before, and becomes 0
+    /// where there are none.
+    Shift {
+        /// The dim and the distance.
+        shift: Shift,
+        /// Extent of the whole dim.
+        length: u64,
+        /// The index of each device's block of the dim: its first position is this index times the extent.
+        block: CoordMap,
+    },
     /// The block on the first device along the axes and zeros on the others: contributions to a sum equal to the block.
     Mask {
         /// The axes.
@@ -179,6 +190,7 @@ impl OpKind {
         match self {
             OpKind::MatMul { .. } => Some(Role::Product),
             OpKind::Map { function: Function::Softmax { .. }, .. } => Some(Role::Softmax),
+            OpKind::Map { function: Function::Shift(_), .. } | OpKind::Shift { .. } => None,
             OpKind::Map { .. } | OpKind::Reduce { .. } | OpKind::Fill { .. } => Some(Role::Function),
             OpKind::Input { .. }
             | OpKind::Kernel(_)
@@ -246,6 +258,7 @@ impl OpKind {
                 Properties { moves: false, ..row(arity, noun, Some(Work::Map)) }
             }
             OpKind::Fill { .. } => row(Exactly(1), "a filler of padding", Some(Work::Fill)),
+            OpKind::Shift { .. } => row(Exactly(1), "a shift", Some(Work::Assemble)),
             OpKind::Mask { .. } => row(Exactly(1), "zeros for what a device has", Some(Work::Fill)),
         }
     }

@@ -185,6 +185,9 @@ pub enum Flaw {
     /// The unpadded part is empty, too long, or does not follow from the operands; or a fill does not use a coordinate map.
     #[error("the padding does not match")]
     Padding,
+    /// A shift by nothing, or by more than the whole dim.
+    #[error("a shift has a distance from 1 to the length of its dim, in either direction")]
+    Shift,
     /// A dim does not exist.
     #[error("unknown dim {0}")]
     UnknownDim(usize),

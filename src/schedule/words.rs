@@ -7,6 +7,7 @@ use crate::kernel::{Formula, FormulaStep, Kernel, Local};
 use crate::layout::DimId;
 use crate::operator::Operator;
 use crate::schedule::MOST_DIMS;
+use crate::shift::Shift;
 use itertools::Itertools;
 
 /// What a kernel looks like, for messages.
@@ -22,6 +23,10 @@ pub(super) fn function(word: &str) -> Option<Function> {
         return Some(function);
     }
     let (name, argument) = word.strip_suffix(')')?.split_once('(')?;
+    if let (Some((dim, by)), "shift" | "roll") = (argument.split_once(", "), name) {
+        let shift = Shift { dim: dim.parse().ok()?, by: by.parse().ok()?, wraps: name == "roll" };
+        return Some(Function::Shift(shift));
+    }
     if let Some(by) = ByNumber::ALL.into_iter().find(|by| by.word() == name) {
         return argument.parse().ok().map(|number| Function::ByNumber(by, Scalar(number)));
     }

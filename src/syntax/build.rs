@@ -92,7 +92,7 @@ impl Builder {
 
     fn axis(&self, pair: Pair<'_, Rule>) -> Result<AxisDecl> {
         let wiring = find(pair.clone(), Rule::wiring).map(|pair| {
-            let all = [Wiring::Ring, Wiring::Line, Wiring::Switch];
+            let all = Wiring::ALL;
             let span = self.span(&pair);
             let known = all.into_iter().find(|wiring| wiring.to_string() == pair.as_str());
             let unknown = || SyntaxError::UnknownWiring { word: pair.as_str().to_owned(), at: span.into() };

@@ -160,10 +160,10 @@ pub enum SyntaxError {
         at: SourceSpan,
     },
     #[error("unknown wiring `{word}`")]
-    #[diagnostic(code("unknown-wiring"), help("wirings are `ring`, `line` and `switch`"))]
+    #[diagnostic(code("unknown-wiring"), help("wirings are `ring`, `line`, `switch` and `full`"))]
     UnknownWiring {
         word: String,
-        #[label(primary, "expected `ring`, `line` or `switch`")]
+        #[label(primary, "expected `ring`, `line`, `switch` or `full`")]
         at: SourceSpan,
     },
     #[error("{why}")]

@@ -367,7 +367,7 @@ pub(super) mod properties {
     }
 
     pub(in crate::syntax) fn statement() -> impl Strategy<Value = Statement> {
-        let wirings = vec![Wiring::Ring, Wiring::Line, Wiring::Switch];
+        let wirings = Wiring::ALL.to_vec();
         let wiring = prop::sample::select(wirings).prop_map(|node| Spanned { node, span: Span::default() });
         let over = prop::option::of(prop::sample::select(vec!["dcn", "ib_2"]).prop_map(named));
         let axis = (plain(), size(), prop::collection::vec(size(), 0..2), prop::option::of(wiring), over)

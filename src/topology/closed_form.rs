@@ -4,9 +4,13 @@
 //! rate. They hold for large arrays in equal pieces, without message overheads. `W`, the rate of both directions of an axis
 //! together, is twice [`AxisLinks::one_way`](super::AxisLinks::one_way) on rings.
 //!
+//! Networks are levels: GPUs of a node, nodes of a unit, units of a pod. Large arrays cross all levels at once, in pieces, so the
+//! slowest level counts, `V max_i (D_i - 1)/(D_i W_i)` with `D_i` children of a level and the rate `W_i` of the links of a
+//! child. An array that is also sharded over an inner axis of a node leaves it over the ports of all its devices.
+//!
 //! The public functions use the *declared* wiring, in which two devices can be a ring, as in the book. Axes of size 1 cost
-//! nothing. A collective over axes of different wirings takes one stage per wiring, and their times add up; this is
-//! always possible, but not always optimal.
+//! nothing. On one network, a collective over axes of different wirings takes one stage per wiring, and their times add up; this
+//! is always possible, but not always optimal.
 //!
 //! These times are independent of the [`bounds`](crate::bounds). The book adds up stages, ignores the links of idle axes, and
 //! uses half the size of a ring even if it is odd. A bound holds for every schedule, counts all useful links, and rounds
@@ -23,7 +27,8 @@ use std::collections::BTreeMap;
 /// The time of a collective and its two parts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClosedForm {
-    /// The larger part; for several stages, the sum of the larger parts.
+    /// The larger part; for several stages, the sum of the larger parts; for several levels, the larger of all latencies
+    /// together and the slowest level.
     pub time: Time,
     /// Hops times the latency of a hop.
     pub latency: Time,
@@ -54,6 +59,17 @@ impl ClosedForm {
         }
     }
 
+    /// Composition of two levels that pieces of the array cross at the same time.
+    #[must_use]
+    fn across(self, next: ClosedForm) -> ClosedForm {
+        let latency = self.latency + next.latency;
+        ClosedForm {
+            time: self.time.max(next.time).max(latency),
+            latency,
+            bandwidth: self.bandwidth.max(next.bandwidth),
+        }
+    }
+
     /// The larger part.
     pub fn limit(&self) -> Limit {
         if self.latency > self.bandwidth { Limit::Latency } else { Limit::Bandwidth }
@@ -71,6 +87,8 @@ pub(crate) enum By {
 
 /// Some axes with the same wiring.
 struct Stage {
+    /// The network, by its index in the profile.
+    network: usize,
     wiring: Wiring,
     sizes: Vec<u64>,
     one_way: Rate,
@@ -97,6 +115,7 @@ impl Stage {
             Wiring::Ring => fraction(self.hop * (sum * self.apart), 1, 2),
             Wiring::Line => self.hop * ((sum - axes) * self.apart),
             Wiring::Switch => self.hop * (axes * self.crossing),
+            Wiring::Full => self.hop * axes,
         }
     }
 
@@ -107,31 +126,38 @@ impl Stage {
 
     /// Load of the busiest link of an AllGather, as a fraction of the gathered array.
     ///
-    /// Rings `1/2n`, giving `V/(W n)`; lines `(1 - 1/N)/n`, giving `(1 - 1/N) V/(n w)`; switches `1 - 1/N`.
+    /// Rings `1/2n`, giving `V/(W n)`; lines `(1 - 1/N)/n`, giving `(1 - 1/N) V/(n w)`; switches `1 - 1/N`; full meshes
+    /// `(1 - 1/N)` over the links of a device.
     fn gather_share(&self) -> (u64, u64) {
         let (axes, members) = (self.sizes.len() as u64, self.members());
         match self.wiring {
             Wiring::Ring => (1, 2 * axes),
             Wiring::Line => (members - 1, axes * members),
             Wiring::Switch => (members - 1, members),
+            Wiring::Full => (members - 1, members * self.links()),
         }
+    }
+
+    /// Links out of a device; on a line at an end.
+    fn links(&self) -> u64 {
+        self.sizes.iter().map(|size| self.wiring.fewest_links(*size)).sum()
     }
 
     /// Time of the busiest link of an AllToAll of `local` bytes per device.
     ///
     /// Rings `max(X) / 8` of them, giving `V max(X) / (4 N W)`; lines the largest `⌊X/2⌋⌈X/2⌉ / X`; switches the sum of
-    /// `(X - 1) / X`, one crossing per axis.
+    /// `(X - 1) / X`, one crossing per axis; full meshes the largest `1 / X`.
     fn exchange(&self, local: Time) -> Time {
         let each = self.sizes.iter().map(|size| match self.wiring {
             // Of an odd ring a little more than must be.
             Wiring::Ring => fraction(local, *size, 8),
-            Wiring::Line | Wiring::Switch => {
+            Wiring::Line | Wiring::Switch | Wiring::Full => {
                 let (share, of) = self.wiring.exchange_share(*size);
                 fraction(local, share, of)
             }
         });
         match self.wiring {
-            Wiring::Ring | Wiring::Line => each.max().unwrap_or_default(),
+            Wiring::Ring | Wiring::Line | Wiring::Full => each.max().unwrap_or_default(),
             Wiring::Switch => each.sum(),
         }
     }
@@ -145,11 +171,24 @@ fn fraction(time: Time, numerator: u64, denominator: u64) -> Time {
     Time::from_ticks(whole.saturating_add(rest))
 }
 
+/// The time of each level: of the stages on the same network, one after the other.
+fn levels(stages: impl Iterator<Item = (usize, ClosedForm)>) -> impl Iterator<Item = ClosedForm> {
+    let mut levels: Vec<(usize, ClosedForm)> = Vec::new();
+    for (network, form) in stages {
+        match levels.last_mut() {
+            Some((last, level)) if *last == network => *level = level.then(form),
+            Some(_) | None => levels.push((network, form)),
+        }
+    }
+    levels.into_iter().map(|(_, form)| form)
+}
+
 impl Topology {
     /// AllGather over `axes`; each device holds `full` bytes after it.
     ///
     /// Rings `max(t sum(X)/2, V/(W n))`, lines `max(t sum(X - 1), (1 - 1/N) V/(n w))`, switches
-    /// `max(t n, (1 - 1/N) V/w)`. With different wirings the slower ones come first, while the array is small.
+    /// `max(t n, (1 - 1/N) V/w)`, full meshes `max(t n, (1 - 1/N) V/(w sum(X - 1)))`. With different wirings the slower ones come
+    /// first, while the array is small. Over several networks, the sum of the hops and the slowest network.
     pub fn all_gather(&self, axes: impl IntoIterator<Item = AxisId>, full: Bytes) -> ClosedForm {
         self.gather_over(axes, full, By::Declared)
     }
@@ -168,15 +207,16 @@ impl Topology {
     /// AllToAll over `axes` of an array with `full` bytes per group, `full / N` per device.
     ///
     /// Rings `max(t sum(X)/2, V max(X)/(4 N W))`, lines `max(t sum(X - 1), ⌊X/2⌋⌈X/2⌉ V/(X N w))`, switches
-    /// `max(t n, (N - 1) V/(N² w))` for one axis.
+    /// `max(t n, (N - 1) V/(N² w))` for one axis, full meshes `max(t n, V/(N min(X) w))`. Over several networks, the sum of the hops
+    /// and the slowest network.
     pub fn all_to_all(&self, axes: impl IntoIterator<Item = AxisId>, full: Bytes) -> ClosedForm {
         let stages = self.stages(axes, By::Declared);
         let group: u64 = stages.iter().map(Stage::members).product();
         let exchange = |stage: Stage| {
             let local = fraction(stage.bytes(self.scale, full.0), 1, group);
-            self.form(full, stage.latency(), stage.exchange(local))
+            (stage.network, self.form(full, stage.latency(), stage.exchange(local)))
         };
-        stages.into_iter().map(exchange).fold(ClosedForm::default(), ClosedForm::then)
+        levels(stages.into_iter().map(exchange)).fold(ClosedForm::default(), ClosedForm::across)
     }
 
     /// A permutation within the groups of `axes`, of `local` bytes per device: `max(hops, v/w)` with the hops of an AllGather.
@@ -189,12 +229,13 @@ impl Topology {
     }
 
     /// A broadcast of `local` bytes within the groups of `axes`: the first device sends parts over all of its links at once,
-    /// `max(hops, v/(n W))` on rings, `max(hops, v/(n w))` on lines, `max(hops, v/w)` on a switch. Links of different
+    /// `max(hops, v/(n W))` on rings, `max(hops, v/(n w))` on lines, `max(hops, v/w)` on a switch, and over the links of the
+    /// first device in full meshes. Links of different
     /// rates, and switches, take one stage after the other.
     pub fn broadcast(&self, axes: impl IntoIterator<Item = AxisId>, local: Bytes) -> ClosedForm {
         let stages = self.stages(axes, By::Declared);
         let ways = |stage: &Stage| match stage.wiring {
-            Wiring::Ring | Wiring::Line => stage.wiring.fewest_links() * stage.sizes.len() as u64,
+            Wiring::Ring | Wiring::Line | Wiring::Full => stage.links(),
             Wiring::Switch => 1,
         };
         let own = |stage: &Stage| stage.bytes(self.scale, local.0);
@@ -211,15 +252,19 @@ impl Topology {
     pub(crate) fn gather_over(&self, axes: impl IntoIterator<Item = AxisId>, full: Bytes, by: By) -> ClosedForm {
         let stages = self.stages(axes, by);
         let mut outside: u64 = stages.iter().map(Stage::members).product();
-        let mut total = ClosedForm::default();
-        for stage in stages {
+        let gather = |stage: Stage| {
             outside /= stage.members();
             let (share, of) = stage.gather_share();
             let bytes = stage.bytes(self.scale, full.0);
             let bandwidth = fraction(bytes, share * stage.apart, of.saturating_mul(outside));
-            total = total.then(self.form(full, stage.latency(), bandwidth));
-        }
-        total
+            (stage.network, self.form(full, stage.latency(), bandwidth))
+        };
+        let together = match by {
+            By::Declared => ClosedForm::across,
+            // One operation gathers level by level.
+            By::Links => ClosedForm::then,
+        };
+        levels(stages.into_iter().map(gather)).fold(ClosedForm::default(), together)
     }
 
     /// Zero time.
@@ -227,7 +272,7 @@ impl Topology {
         if bytes == Bytes(0) { ClosedForm::default() } else { ClosedForm::new(latency, bandwidth) }
     }
 
-    /// Groups the axes by network, those between nodes first, then by wiring: lines, switches, rings. Adjacent parts of an axis
+    /// Groups the axes by network, those between nodes first, then by wiring: lines, switches, rings, full meshes. Adjacent parts of an axis
     /// count as one; other parts of the same axis use the same links, one stage after the other.
     fn stages(&self, axes: impl IntoIterator<Item = AxisId>, by: By) -> Vec<Stage> {
         let axes: AxisSet = axes.into_iter().filter(|axis| self.mesh.size(*axis) > 1).collect();
@@ -235,6 +280,7 @@ impl Topology {
             Wiring::Line => 0,
             Wiring::Switch => 1,
             Wiring::Ring => 2,
+            Wiring::Full => 3,
         };
         let inside = self.mesh.group_size(axes.iter().filter(|axis| self.links(*axis).network == 0));
         let mut stages: BTreeMap<_, Stage> = BTreeMap::new();
@@ -249,7 +295,7 @@ impl Topology {
                 let before = used.entry(self.mesh.physical(axis)).or_default();
                 std::mem::replace(before, *before + 1)
             });
-            let apart = u64::from(if wiring == Wiring::Switch { 1 } else { apart });
+            let apart = u64::from(if wiring.is_one_hop() { 1 } else { apart });
             let key = (Reverse(links.network), order(wiring), Reverse(apart), before);
             let stage = stages.entry(key).or_insert_with(|| {
                 let (one_way, hop, crossing) = (links.one_way, links.hop_latency, links.switch.hops());
@@ -258,7 +304,8 @@ impl Topology {
                     (By::Links, Some(axis)) if self.sharers(axis) > 1 => links.sharers * inside,
                     (By::Declared | By::Links, _) => 1,
                 };
-                Stage { wiring, sizes: Vec::new(), one_way, hop, apart, crossing, sharers }
+                let network = links.network;
+                Stage { network, wiring, sizes: Vec::new(), one_way, hop, apart, crossing, sharers }
             });
             stage.sizes.push(run.group_size(&self.mesh));
         }
@@ -271,7 +318,7 @@ mod tests {
     use super::super::tests::topology;
     use super::*;
     use crate::mesh::{Axis, Mesh};
-    use crate::topology::Hardware;
+    use crate::topology::{Hardware, Network};
 
     /// The X, Y and Z of a mesh.
     fn axes(count: usize) -> Vec<AxisId> {
@@ -349,6 +396,104 @@ mod tests {
         assert_eq!(us(&node, node.all_gather(axes(1), Bytes(1024 * 16384 * 2))), 65.245);
         let exchange = node.all_to_all(axes(1), Bytes(64 << 30));
         assert_eq!(exchange.time, node.scale.at_rate(7 << 30, node.hardware.network.one_way));
+    }
+
+    /// A SuperPod of part 12: nodes of 8 GPUs, units of 32 nodes, 4 units; 5e10 bytes/s for each GPU on each level above.
+    fn superpod(sizes: [u32; 3]) -> Topology {
+        let mut hardware = Hardware::named("h100_book").expect("shipped");
+        let spine = Network { name: "spine".to_owned(), ..hardware.beyond[0].clone() };
+        hardware.beyond.push(spine);
+        let over = [Some("spine"), Some("ib"), None];
+        let axis = |((name, size), over): ((&str, u32), Option<&str>)| Axis {
+            name: name.to_owned(),
+            size,
+            wiring: None,
+            over: over.map(str::to_owned),
+        };
+        let axes = ["S", "N", "G"].into_iter().zip(sizes).zip(over).map(axis).collect();
+        Topology::new(Mesh::new(axes).expect("a mesh"), hardware).expect("a machine")
+    }
+
+    /// `V max_i (D_i - 1)/(D_i W_i)` of part 12, with the rates of a node and of a unit: 8 and 256 times that of a GPU.
+    #[test]
+    fn the_slowest_level_of_a_switched_tree_counts() {
+        let full = Bytes(1 << 40);
+        for sizes in [[4, 32, 8], [2, 32, 8], [4, 1, 8], [1, 16, 8], [1, 1, 8], [4, 32, 1]] {
+            let pod = superpod(sizes);
+            let [units, nodes, gpus] = sizes.map(f64::from);
+            let levels = [(gpus, 4.5e11), (nodes, gpus * 5e10), (units, nodes * gpus * 5e10)];
+            let slowest =
+                levels.map(|(children, rate)| (children - 1.0) / (children * rate)).into_iter().fold(0.0, f64::max);
+            let form = pod.all_gather(axes(3), full);
+            let expected = slowest * full.0 as f64;
+            let seconds = pod.scale.seconds(form.bandwidth);
+            assert!((seconds / expected - 1.0).abs() < 1e-9, "{sizes:?}: {seconds} and {expected}");
+            assert_eq!(form.time, form.bandwidth.max(form.latency));
+            assert_eq!(pod.reduce_scatter(axes(3), full), form);
+            assert_eq!(pod.all_reduce(axes(3), full), form.then(form));
+        }
+        // The hops of all levels: 1 us in a node, 5 us above.
+        let small = superpod([4, 32, 8]);
+        assert_eq!(picoseconds(&small, small.all_gather(axes(3), Bytes(1024))), 11_000_000);
+    }
+
+    /// Part 12: an array that is also sharded over Y devices, gathered over the others of 2 units of 32 nodes. In a node
+    /// `V/(Wg min(Y, 8))`, beyond it `8 V/(W_node max(8, Y))`, each times `(D - 1)/D`.
+    #[test]
+    fn an_inner_axis_divides_what_a_node_receives() {
+        let full = 1u64 << 40;
+        for inner in [2u64, 4, 8, 16, 32] {
+            // Gathered over X (units of the tree) and P in a node; sharded over Q in a node, and over R nodes.
+            let [in_node, nodes] = [inner.min(8), inner.div_ceil(8)];
+            let axis = |name: &str, size: u64, over: Option<&str>| Axis {
+                name: name.to_owned(),
+                size: u32::try_from(size).expect("small"),
+                wiring: None,
+                over: over.map(str::to_owned),
+            };
+            let mesh = Mesh::new(vec![
+                axis("X", 32 / nodes, Some("ib")),
+                axis("R", nodes, Some("ib")),
+                axis("P", 8 / in_node, None),
+                axis("Q", in_node, None),
+            ]);
+            let topology = Topology::new(mesh.expect("a mesh"), Hardware::named("h100_book").expect("shipped"));
+            let topology = topology.expect("a machine");
+            let form = topology.all_gather([0, 2].map(AxisId::new), Bytes(full / inner));
+            let share = |children: u64| (children - 1) as f64 / children as f64;
+            let node = share(8 / in_node) * full as f64 / (4.5e11 * in_node as f64);
+            let beyond = share(32 / nodes) * 8.0 * full as f64 / (4e11 * inner.max(8) as f64);
+            let seconds = topology.scale.seconds(form.bandwidth);
+            assert!((seconds / node.max(beyond) - 1.0).abs() < 1e-9, "{inner}: {seconds}, {node}, {beyond}");
+        }
+    }
+
+    /// An AllToAll over m nodes takes `V (m - 1)/(m² W_node)`: with 2 nodes 2.57 times that within one.
+    #[test]
+    fn an_exchange_over_nodes_takes_that_of_the_nodes() {
+        let full = 1u64 << 40;
+        for nodes in [2u32, 4, 16, 32] {
+            let pod = superpod([1, nodes, 8]);
+            let count = f64::from(nodes);
+            let expected = full as f64 * (count - 1.0) / (count * count * 4e11);
+            let seconds = pod.scale.seconds(pod.all_to_all(axes(3), Bytes(full)).time);
+            assert!((seconds / expected - 1.0).abs() < 1e-9, "{nodes} nodes: {seconds}, {expected}");
+        }
+        let [one, two] = [1, 2].map(|nodes| superpod([1, nodes, 8]));
+        let seconds = |pod: &Topology| pod.scale.seconds(pod.all_to_all(axes(3), Bytes(full)).time);
+        assert_eq!((seconds(&two) / seconds(&one) * 100.0).round(), 257.0);
+    }
+
+    /// On 8 devices with 7 links each: gathers `V/8w`, exchanges `V/64w`, broadcasts `V/7w`.
+    #[test]
+    fn a_full_mesh_of_eight() {
+        let mesh = topology("tpu_v5e", &[("X", 8)], Some(Wiring::Full));
+        let full = Bytes(64 * 7 * 45_000_000);
+        assert_eq!(us(&mesh, mesh.all_gather(axes(1), full)), 56_000.0);
+        assert_eq!(us(&mesh, mesh.all_reduce(axes(1), full)), 112_000.0);
+        assert_eq!(us(&mesh, mesh.all_to_all(axes(1), full)), 7_000.0);
+        assert_eq!(us(&mesh, mesh.broadcast(axes(1), full)), 64_000.0);
+        assert_eq!(picoseconds(&mesh, mesh.all_gather(axes(1), Bytes(8))), 1_000_000);
     }
 
     #[test]

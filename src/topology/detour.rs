@@ -45,7 +45,7 @@ impl Topology {
     }
 
     /// The shortest route on working links: with the fewest hops between nodes, then the fewest hops; ties are broken hop by
-    /// hop by axis, up before down, and lower coordinates of a switch first. `None` if there is no route.
+    /// hop by axis, up before down, nearer coordinates of a full mesh and lower ones of a switch first. `None` if there is no route.
     fn found_detour(&self, from: DeviceId, to: DeviceId) -> Option<Vec<Hop>> {
         let left = self.lengths_to(to);
         let mut at = from;
@@ -117,6 +117,7 @@ impl Topology {
                 LinkSide::Up => LinkSide::Down,
                 LinkSide::Down => LinkSide::Up,
                 LinkSide::Out | LinkSide::In => LinkSide::Out,
+                LinkSide::Ahead(by) => LinkSide::Ahead(self.machine.axis(step.axis).size - by),
             };
             !self.is_down(Link { axis: step.axis, side, device: step.to })
         });
@@ -127,8 +128,6 @@ impl Topology {
     fn neighbours(&self, at: DeviceId) -> Vec<Step> {
         let mut steps = Vec::new();
         for axis in self.machine.axis_ids() {
-            let (size, here) = (self.machine.axis(axis).size, self.machine.coordinate(at, axis));
-            let to = |coordinate: u32| self.machine.with_coordinate(at, axis, coordinate);
             match self.axes[axis.index()].wiring {
                 Wiring::Switch => {
                     // All devices on the switch, at the first of its axes.
@@ -138,12 +137,10 @@ impl Topology {
                     let others = others.filter(|other| *other != at);
                     steps.extend(others.map(|to| Step { axis, side: LinkSide::Out, to }));
                 }
-                Wiring::Ring | Wiring::Line => {
-                    for (side, there) in [(LinkSide::Up, here + 1), (LinkSide::Down, here + size - 1)] {
-                        if self.exists(Link { axis, side, device: at }) {
-                            steps.push(Step { axis, side, to: to(there % size) });
-                        }
-                    }
+                Wiring::Ring | Wiring::Line | Wiring::Full => {
+                    let links = self.sides(axis).map(|side| Link { axis, side, device: at });
+                    let links = links.filter(|link| self.exists(*link));
+                    steps.extend(links.map(|link| Step { axis, side: link.side, to: self.end(link) }));
                 }
             }
         }
@@ -161,7 +158,9 @@ impl Topology {
                 hops.push(Hop { axis, link, port_in: None, to: None });
                 hops.push(Hop { axis, link: port, port_in: None, to });
             }
-            (LinkSide::Up | LinkSide::Down | LinkSide::In, _) => hops.push(Hop { axis, link, port_in: None, to }),
+            (LinkSide::Up | LinkSide::Down | LinkSide::In | LinkSide::Ahead(_), _) => {
+                hops.push(Hop { axis, link, port_in: None, to })
+            }
         }
     }
 }

@@ -52,7 +52,7 @@ impl TryFrom<String> for WiringRule {
             ["rings", "of", "multiples", "of", number] => size(number).map(WiringRule::RingsOfMultiple),
             _ => None,
         };
-        let known = "\"ring\", \"line\", \"switch\", \"ring of size 16\" or \"rings of multiples of 4\"";
+        let known = "\"ring\", \"line\", \"switch\", \"full\", \"ring of size 16\" or \"rings of multiples of 4\"";
         rule.ok_or_else(|| format!("unknown wiring `{text}`; expected {known}"))
     }
 }
@@ -120,6 +120,10 @@ pub struct Network {
     pub devices: Option<NonZeroU32>,
     /// Default wiring.
     pub wiring: WiringRule,
+    /// Number of sides of a slice, along which its chips have links: 2 or 3. Meshes that need other links are reported; `None`
+    /// reports none.
+    #[serde(default)]
+    pub torus: Option<NonZeroU32>,
     /// Switch mode, for axes wired by a switch.
     #[serde(default)]
     pub switch: SwitchKind,

@@ -1,7 +1,8 @@
 //! Topology: links between devices and rates of devices.
 //!
 //! Links are unidirectional, connect neighbours, and carry one message at a time. On a ring or a line each device has one link
-//! up and one link down; on a switch each device has one output port and one input port.
+//! up and one link down; on a switch each device has one output port and one input port; in a full mesh each device has one
+//! link to each other device.
 
 pub mod closed_form;
 mod detour;
@@ -12,6 +13,7 @@ mod products;
 mod profile;
 mod quantity;
 pub mod routes;
+mod slices;
 
 pub use closed_form::{ClosedForm, Limit};
 pub use engines::{EngineId, Engines, EnginesError, Work};
@@ -22,6 +24,7 @@ pub use measured::{Measured, Messages, Protocol, Traffic};
 pub use products::{ProductWork, Products, Shape, Tile, WorkTime};
 pub use profile::{ProfileDocument, ProfileError};
 pub use routes::{Hop, Link, LinkId, LinkSide, RouteError};
+pub use slices::Unlinked;
 
 use crate::dtype::DType;
 use crate::link::{DegradedLink, LinkState};
@@ -65,6 +68,10 @@ pub struct AxisLinks {
     pub switch: SwitchKind,
     /// The axis whose ports it uses: a device has one port into a switch, for all axes of the network.
     pub port: AxisId,
+    /// The first of its rows of links; a row has one link per device.
+    first_row: u32,
+    /// Number of its rows of links.
+    rows: u32,
     /// Whether the devices of a node share its links.
     per_node: bool,
     /// In a submesh: number of symmetric devices that share a link, of which the submesh has one.
@@ -88,6 +95,7 @@ impl AxisLinks {
             * match self.wiring {
                 Wiring::Ring | Wiring::Line => u64::from(self.apart) * self.wiring.diameter(size),
                 Wiring::Switch => self.switch.hops(),
+                Wiring::Full => 1,
             }
     }
 
@@ -161,7 +169,10 @@ pub enum TopologyError {
     },
     /// A degraded link does not exist.
     #[error("no link from {from} to {to}: {why}")]
-    #[diagnostic(code("no-link"), help("a link connects neighbours along a ring or a line"))]
+    #[diagnostic(
+        code("no-link"),
+        help("a link connects neighbours along a ring or a line, or any two devices of a full mesh")
+    )]
     NoLink {
         /// Coordinates of the sender.
         from: String,
@@ -250,10 +261,6 @@ impl Topology {
     /// Wires a mesh with healthy links, but a tick that also suits the degraded ones.
     fn wire(mesh: Mesh, hardware: Hardware, degraded: &[DegradedLink]) -> Result<Topology, TopologyError> {
         let machine = mesh.machine();
-        let links = 2 * machine.axes().len() as u64 * mesh.device_count() as u64;
-        if links > Self::MOST_LINKS {
-            return Err(TopologyError::TooManyLinks { links });
-        }
         let networks = machine.axes().iter().map(|axis| network_of(axis, &hardware)).collect::<Result<Vec<_>, _>>()?;
         // For each network, the number of devices of the mesh on it, and the measurements for that number.
         let measured: Vec<Option<usize>> = hardware
@@ -278,7 +285,7 @@ impl Topology {
         let protocols = protocols.flat_map(|measured| measured.rates().collect::<Vec<_>>());
         let scale = TimeScale::for_rates(hardware.rates().chain(slower).chain(protocols))
             .map_err(|_| TopologyError::NoCommonTick { hardware: hardware.name.clone() })?;
-        let axes = machine
+        let axes: Vec<AxisLinks> = machine
             .axes()
             .iter()
             .zip(machine.axis_ids())
@@ -291,12 +298,15 @@ impl Topology {
                 let figures = figures.as_ref();
                 let latency = figures.map_or(network.hop_latency, Measured::least_latency);
                 let overhead = figures.map_or(network.message_overhead, |_| 0);
+                let wiring = physical(declared, axis.size);
                 AxisLinks {
-                    wiring: physical(declared, axis.size),
+                    wiring,
                     declared,
                     network: *place,
                     switch: network.switch,
                     port: id,
+                    first_row: 0,
+                    rows: wiring.rows(axis.size),
                     per_node: network.attached == Attachment::Node,
                     sharers: 1,
                     one_way: rates[*place],
@@ -307,6 +317,11 @@ impl Topology {
                 }
             })
             .collect();
+        let rows = axes.iter().map(|links| u64::from(links.rows)).sum::<u64>();
+        let links = rows.saturating_mul(mesh.device_count() as u64);
+        if links > Self::MOST_LINKS {
+            return Err(TopologyError::TooManyLinks { links });
+        }
         Ok(Topology {
             mesh,
             machine,
@@ -360,12 +375,16 @@ impl Topology {
         if wiring == Wiring::Switch {
             return Err(no_link(&format!("`{name}` is a switch; its devices have ports instead of direct links")));
         }
+        let ahead = Link { axis, side: LinkSide::Ahead((there + size - here) % size), device: from };
+        if self.exists(ahead) {
+            return Ok(self.link_id(ahead));
+        }
         let up = Link { axis, side: LinkSide::Up, device: from };
         let down = Link { axis, side: LinkSide::Down, device: from };
         match (here + 1) % size == there && self.exists(up) {
             true => Ok(self.link_id(up)),
             false if (there + 1) % size == here && self.exists(down) => Ok(self.link_id(down)),
-            false => Err(no_link(&format!("they are not neighbours along `{name}`, a {wiring} of {size}"))),
+            false => Err(no_link(&format!("they are not neighbours along `{name}`, a {} of {size}", wiring.noun()))),
         }
     }
 
@@ -432,14 +451,14 @@ impl Topology {
 
     /// Whether the machine is invariant under translation along an axis of the mesh.
     ///
-    /// Rings and switches are, except for an axis of size 2, whose cable has a different side at each end, and for devices of a
+    /// Rings, switches and full meshes are, except for an axis of size 2, whose cable has a different side at each end, and for devices of a
     /// node that share links, which are counted at the first device.
     pub fn turns(&self, axis: AxisId) -> bool {
         let physical = self.mesh.physical(axis);
         let links = self.axes[physical.index()];
         let shared = self.inside().any(|inside| inside == physical) && self.axes.iter().any(|links| links.per_node);
         let goes_round = match links.wiring {
-            Wiring::Ring | Wiring::Switch => true,
+            Wiring::Ring | Wiring::Switch | Wiring::Full => true,
             Wiring::Line => false,
         };
         goes_round && !shared && !self.is_degraded() && self.mesh.size(axis) == self.machine.size(physical)
@@ -447,7 +466,8 @@ impl Topology {
 
     /// The links along one axis, or along a [run](Mesh::runs) of parts.
     ///
-    /// Along minor parts of a ring the devices of a group are neighbours on a line; the major-most part wraps around.
+    /// Along minor parts of a ring the devices of a group are neighbours on a line; the major-most part wraps around. Every part
+    /// of a full mesh is a full mesh, with links of its own.
     ///
     /// # Panics
     /// If the run is empty.
@@ -460,8 +480,10 @@ impl Topology {
         let goes_round = u64::from(apart) * size == self.machine.size(physical);
         let wiring = match links.wiring {
             Wiring::Ring if !goes_round || size <= 2 => Wiring::Line,
-            Wiring::Ring | Wiring::Line | Wiring::Switch => links.wiring,
+            Wiring::Full if size <= 2 => Wiring::Line,
+            Wiring::Ring | Wiring::Line | Wiring::Switch | Wiring::Full => links.wiring,
         };
+        let apart = if links.wiring == Wiring::Full { 1 } else { apart };
         AxisLinks { wiring, apart, ..links }
     }
 
@@ -507,9 +529,12 @@ fn network_of<'h>(axis: &Axis, hardware: &'h Hardware) -> Result<(usize, &'h Net
     })
 }
 
-/// Axes of one network that are wired by a switch share the ports of the first of them.
+/// Axes of one network that are wired by a switch share the ports of the first of them. Rows of links are numbered.
 fn with_ports(mut axes: Vec<AxisLinks>) -> Vec<AxisLinks> {
+    let mut row = 0;
     for place in 0..axes.len() {
+        axes[place].first_row = row;
+        row += axes[place].rows;
         let on_same_switch = |other: &AxisLinks| other.wiring == Wiring::Switch && other.network == axes[place].network;
         let first = axes[..place].iter().position(on_same_switch).filter(|_| axes[place].wiring == Wiring::Switch);
         axes[place].port = AxisId::new(first.unwrap_or(place));
@@ -531,8 +556,8 @@ fn part_of(one_way: Rate, state: LinkState) -> Option<Rate> {
 /// Two adjacent devices have one cable between them, and both directions around are the same.
 fn physical(declared: Wiring, size: u32) -> Wiring {
     match declared {
-        Wiring::Ring if size <= 2 => Wiring::Line,
-        Wiring::Ring | Wiring::Line | Wiring::Switch => declared,
+        Wiring::Ring | Wiring::Full if size <= 2 => Wiring::Line,
+        Wiring::Ring | Wiring::Line | Wiring::Switch | Wiring::Full => declared,
     }
 }
 
@@ -565,17 +590,42 @@ pub(crate) mod tests {
 
     #[test]
     fn the_rule_of_the_hardware_wires_the_axes() {
-        use Wiring::{Line, Ring, Switch};
+        use Wiring::{Full, Line, Ring, Switch};
         assert_eq!(wirings("tpu_v5e", &[("X", 8), ("Y", 16)]), [Line, Ring]);
         assert_eq!(wirings("tpu_v4p", &[("X", 4), ("Y", 4), ("Z", 8)]), [Ring, Ring, Ring]);
         assert_eq!(wirings("tpu_v5p", &[("X", 2), ("Y", 2), ("Z", 4)]), [Line, Line, Line]);
         assert_eq!(wirings("h100", &[("D", 8), ("X", 2)]), [Switch, Switch]);
+        assert_eq!(wirings("mi300x", &[("X", 8)]), [Full]);
+        assert_eq!(wirings("trn2", &[("X", 4), ("Y", 4), ("Z", 2)]), [Ring, Ring, Line]);
     }
 
     #[test]
     fn two_devices_have_one_cable() {
         let two = topology("tpu_v5e", &[("X", 2)], Some(Wiring::Ring)).links(AxisId::new(0));
         assert_eq!((two.wiring, two.declared), (Wiring::Line, Wiring::Ring));
+    }
+
+    #[test]
+    fn links_of_a_full_mesh_join_every_two_devices() {
+        let mesh = topology("tpu_v5e", &[("X", 3), ("Y", 5)], Some(Wiring::Full));
+        assert_eq!(mesh.all_links().count(), 15 * (2 + 4));
+        let alone = topology("tpu_v5e", &[("X", 1), ("Y", 2)], Some(Wiring::Full));
+        assert_eq!(alone.all_links().count(), 2);
+        for (from, to) in mesh.mesh.devices().flat_map(|from| mesh.mesh.devices().map(move |to| (from, to))) {
+            let apart = mesh
+                .mesh
+                .axis_ids()
+                .filter(|axis| mesh.mesh.coordinate(from, *axis) != mesh.mesh.coordinate(to, *axis));
+            match mesh.link_between(from, to) {
+                Ok(id) => assert_eq!((apart.count(), mesh.link(id).device, mesh.end(mesh.link(id))), (1, from, to)),
+                Err(_) => assert_ne!(apart.count(), 1),
+            }
+        }
+        let many = Topology::new(
+            Mesh::new(vec![Axis { name: "X".into(), size: 1 << 12, wiring: Some(Wiring::Full), over: None }]).unwrap(),
+            Hardware::named("tpu_v5e").unwrap(),
+        );
+        assert!(matches!(many, Err(TopologyError::TooManyLinks { .. })));
     }
 
     #[test]

@@ -18,7 +18,7 @@ use std::num::NonZeroU32;
 use thiserror::Error;
 
 /// The shipped profiles, by name.
-const SHIPPED: [(&str, &str); 18] = [
+const SHIPPED: [(&str, &str); 22] = [
     ("tpu_v3", include_str!("profiles/tpu_v3.toml")),
     ("tpu_v4p", include_str!("profiles/tpu_v4p.toml")),
     ("tpu_v5p", include_str!("profiles/tpu_v5p.toml")),
@@ -36,11 +36,15 @@ const SHIPPED: [(&str, &str); 18] = [
     ("rtx_pro_6000", include_str!("profiles/rtx_pro_6000.toml")),
     ("h100_book", include_str!("profiles/h100_book.toml")),
     ("gb200_nvl72", include_str!("profiles/gb200_nvl72.toml")),
+    ("mi300x", include_str!("profiles/mi300x.toml")),
+    ("trn1", include_str!("profiles/trn1.toml")),
+    ("trn2", include_str!("profiles/trn2.toml")),
     ("furiosa", include_str!("profiles/furiosa.toml")),
+    ("furiosa_slices", include_str!("profiles/furiosa_slices.toml")),
 ];
 
 /// Other names of shipped profiles, in lower case and without signs.
-const ALIASES: [(&str, &str); 24] = [
+const ALIASES: [(&str, &str); 29] = [
     ("v3", "tpu_v3"),
     ("tpu4", "tpu_v4p"),
     ("v4", "tpu_v4p"),
@@ -63,6 +67,11 @@ const ALIASES: [(&str, &str); 24] = [
     ("nvl72", "gb200_nvl72"),
     ("rtx6000blackwell", "rtx_pro_6000"),
     ("rtxpro6000blackwell", "rtx_pro_6000"),
+    ("trainium", "trn1"),
+    ("trainium1", "trn1"),
+    ("trn132xlarge", "trn1"),
+    ("trainium2", "trn2"),
+    ("trn248xlarge", "trn2"),
     ("rngd", "furiosa"),
     ("furiosarngd", "furiosa"),
 ];
@@ -77,7 +86,8 @@ fn plain(name: &str) -> String {
 
 /// A plain name without vendor, memory size and form factor: `h100` of `NVIDIA H100 80GB HBM3`, `v5e` of `tpu_v5e`.
 fn bare(name: &str) -> String {
-    const VENDORS: [&str; 8] = ["nvidia", "google", "cloud", "dgx", "hgx", "tesla", "gpu", "tpu"];
+    const VENDORS: [&str; 11] =
+        ["nvidia", "amd", "instinct", "aws", "google", "cloud", "dgx", "hgx", "tesla", "gpu", "tpu"];
     const FORMS: [&str; 14] =
         ["sxm2", "sxm3", "sxm4", "sxm5", "sxm6", "sxm", "pcie", "nvl", "hbm2e", "hbm3e", "hbm2", "hbm3", "hbm", "gpu"];
     let name = plain(name);
@@ -274,9 +284,10 @@ fn network_text(network: &Network, table: &str) -> String {
         ("attached", toml_value(&network.attached)),
     ];
     let devices = network.devices.map(|devices| ("devices", toml_value(&devices)));
+    let torus = network.torus.map(|sides| ("torus", toml_value(&sides)));
     let adds: Vec<String> = network.adds.iter().map(DType::to_string).collect();
     let adds = (!adds.is_empty()).then(|| ("adds", toml_value(&adds)));
-    let mut text = lines(fields.into_iter().chain(devices).chain(methods).chain(adds));
+    let mut text = lines(fields.into_iter().chain(devices).chain(torus).chain(methods).chain(adds));
     for measured in &network.measured {
         text += &format!("\n[[{table}.measured]]\n{}", measured_text(measured));
     }
@@ -378,6 +389,8 @@ struct NetworkDocument {
     /// Number of devices that it connects; `None` for any number.
     devices: Option<NonZeroU32>,
     wiring: WiringRule,
+    /// Number of sides of a slice, along which its chips have links; `None` if unknown.
+    torus: Option<NonZeroU32>,
     switch: SwitchKind,
     attached: Attachment,
     /// Methods of its library; empty for all methods.
@@ -420,7 +433,8 @@ fn document(hardware: &Hardware) -> ProfileDocument {
 
 impl From<Network> for NetworkDocument {
     fn from(network: Network) -> NetworkDocument {
-        let Network { name, one_way, hop_latency, message_overhead, devices, wiring, switch, attached, .. } = network;
+        let Network { name, one_way, hop_latency, message_overhead, devices, wiring, torus, .. } = network;
+        let Network { switch, attached, .. } = network;
         let (hop_latency_ps, message_overhead_ps) = (hop_latency, message_overhead);
         let methods = network.methods.iter().map(|method| method.name()).collect();
         let measured = network.measured.iter().map(MeasuredDocument::from).collect();
@@ -431,6 +445,7 @@ impl From<Network> for NetworkDocument {
             message_overhead_ps,
             devices,
             wiring,
+            torus,
             switch,
             attached,
             methods,
@@ -450,7 +465,8 @@ mod tests {
         for (name, text) in SHIPPED {
             let hardware = read(text).unwrap_or_else(|error| panic!("{name}: {error}"));
             assert_eq!(hardware.name, name);
-            let sources = ["How To Scale Your Model", "docs/machines.md", "Furiosa"];
+            let sources =
+                ["How To Scale Your Model", "docs/machines.md", "Furiosa", "data sheet", "AWS Neuron documentation"];
             assert!(sources.iter().any(|source| hardware.description.contains(source)), "{name}");
             assert_eq!(hardware.to_toml(), text);
             assert_eq!(read(&write(&hardware)), Ok(hardware.clone()));

@@ -34,6 +34,21 @@ pub enum LinkSide {
     Out,
     /// The input port from the switch.
     In,
+    /// In a full mesh, to the device with a coordinate higher by this number, from 1 to the size of the axis less 1; counted
+    /// on from 0 after the last.
+    Ahead(u32),
+}
+
+impl fmt::Display for LinkSide {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LinkSide::Up => f.write_str("up"),
+            LinkSide::Down => f.write_str("down"),
+            LinkSide::Out => f.write_str("out"),
+            LinkSide::In => f.write_str("in"),
+            LinkSide::Ahead(by) => write!(f, "+{by}"),
+        }
+    }
 }
 
 /// The parts of a link.
@@ -133,17 +148,20 @@ struct Detour {
 impl Topology {
     /// Number of links, including unused indices of lines and axes of size 1.
     pub fn link_count(&self) -> usize {
-        2 * self.axes.len() * self.machine.device_count()
+        let rows: u32 = self.axes.iter().map(|links| links.rows).sum();
+        rows as usize * self.machine.device_count()
     }
 
     /// The index of a link.
     pub fn link_id(&self, link: Link) -> LinkId {
-        let side = match link.side {
+        let place = match link.side {
             LinkSide::Up | LinkSide::Out => 0,
             LinkSide::Down | LinkSide::In => 1,
+            LinkSide::Ahead(by) => by - 1,
         };
         let (axis, device) = self.holder(link);
-        let index = (2 * axis.index() + side) * self.machine.device_count() + device.index();
+        let row = self.axes[axis.index()].first_row + place;
+        let index = row as usize * self.machine.device_count() + device.index();
         LinkId(u32::try_from(index).expect("links are counted when the topology is made"))
     }
 
@@ -177,15 +195,22 @@ impl Topology {
     /// The link with an index.
     pub fn link(&self, id: LinkId) -> Link {
         let devices = self.machine.device_count();
-        let (row, device) = (id.index() / devices, id.index() % devices);
-        let axis = AxisId::new(row / 2);
-        let side = match (self.axes[axis.index()].wiring, row % 2) {
-            (Wiring::Ring | Wiring::Line, 0) => LinkSide::Up,
-            (Wiring::Ring | Wiring::Line, _) => LinkSide::Down,
-            (Wiring::Switch, 0) => LinkSide::Out,
-            (Wiring::Switch, _) => LinkSide::In,
-        };
-        Link { axis, side, device: DeviceId(u32::try_from(device).expect("a device of the mesh")) }
+        let (row, device) = (self.row(id), id.index() % devices);
+        let axis = self.axes.partition_point(|links| links.first_row <= row) - 1;
+        let links = self.axes[axis];
+        let side = side_of(links.wiring, row - links.first_row);
+        Link { axis: AxisId::new(axis), side, device: DeviceId(u32::try_from(device).expect("a device of the mesh")) }
+    }
+
+    /// The row of a link: all links of one side along one axis.
+    pub fn row(&self, id: LinkId) -> u32 {
+        u32::try_from(id.index() / self.machine.device_count()).expect("links are numbered with 32 bits")
+    }
+
+    /// The sides of a device along a machine axis.
+    pub fn sides(&self, axis: AxisId) -> impl Iterator<Item = LinkSide> + use<> {
+        let links = self.axes[axis.index()];
+        (0..links.rows).map(move |place| side_of(links.wiring, place))
     }
 
     /// All existing links, in order.
@@ -212,10 +237,16 @@ impl Topology {
             _ if size == 1 => false,
             (Wiring::Line, LinkSide::Up) => coordinate + 1 < size,
             (Wiring::Line, LinkSide::Down) => coordinate > 0,
-            (Wiring::Line, LinkSide::Out | LinkSide::In) => false,
+            (Wiring::Line, LinkSide::Out | LinkSide::In | LinkSide::Ahead(_)) => false,
             (Wiring::Ring, side) => matches!(side, LinkSide::Up | LinkSide::Down),
             (Wiring::Switch, side) => matches!(side, LinkSide::Out | LinkSide::In),
+            (Wiring::Full, side) => matches!(side, LinkSide::Ahead(by) if (1..size).contains(&by)),
         }
+    }
+
+    /// The device at the other end of a link between devices; the device itself for the port of a switch.
+    pub fn end(&self, link: Link) -> DeviceId {
+        other_end(&self.machine, link)
     }
 
     /// Formats a link: `X: (0,1)->(1,1)`, or `X: port out of (0,1)`.
@@ -289,7 +320,7 @@ impl Topology {
         let leg = walk.leg.filter(|leg| leg.hops > 0).or_else(|| self.shortest_leg(walk.at, walk.destination))?;
         walk.leg = Some(Leg { hops: leg.hops - 1, ..leg });
         let link = self.link_id(Link { axis: leg.axis, side: leg.side, device: walk.at });
-        let to = self.neighbour(walk.at, walk.destination, leg);
+        let to = self.neighbour(walk.destination, Link { axis: leg.axis, side: leg.side, device: walk.at });
         walk.at = to;
         let port = Link { axis: leg.axis, side: LinkSide::In, device: to };
         let (port_in, to) = match (leg.side, self.axes[leg.axis.index()].switch) {
@@ -298,28 +329,22 @@ impl Topology {
                 walk.stored = Some(port);
                 (None, None)
             }
-            (LinkSide::Up | LinkSide::Down | LinkSide::In, _) => (None, Some(to)),
+            (LinkSide::Up | LinkSide::Down | LinkSide::In | LinkSide::Ahead(_), _) => (None, Some(to)),
         };
         Some(Hop { axis: leg.axis, link, port_in, to })
     }
 
     /// The device after the next hop; a switch leads to the destination's coordinates on all its axes.
-    fn neighbour(&self, at: DeviceId, destination: DeviceId, leg: Leg) -> DeviceId {
-        let size = self.machine.axis(leg.axis).size;
-        let coordinate = self.machine.coordinate(at, leg.axis);
-        if leg.side == LinkSide::Out {
-            let port = self.axes[leg.axis.index()].port;
-            let there = |at, axis| self.machine.with_coordinate(at, axis, self.machine.coordinate(destination, axis));
-            return self.shared_by(port).fold(at, there);
+    fn neighbour(&self, destination: DeviceId, link: Link) -> DeviceId {
+        match link.side {
+            LinkSide::Out | LinkSide::In => {
+                let port = self.axes[link.axis.index()].port;
+                let coordinate = |axis| self.machine.coordinate(destination, axis);
+                let there = |at, axis| self.machine.with_coordinate(at, axis, coordinate(axis));
+                self.shared_by(port).fold(link.device, there)
+            }
+            LinkSide::Up | LinkSide::Down | LinkSide::Ahead(_) => self.end(link),
         }
-        let next = match leg.side {
-            LinkSide::Up if coordinate + 1 == size => 0,
-            LinkSide::Up => coordinate + 1,
-            LinkSide::Down if coordinate == 0 => size - 1,
-            LinkSide::Down => coordinate - 1,
-            LinkSide::Out | LinkSide::In => self.machine.coordinate(destination, leg.axis),
-        };
-        self.machine.with_coordinate(at, leg.axis, next)
     }
 
     /// The route along the first axis on which two devices differ.
@@ -332,6 +357,7 @@ impl Topology {
         let up = if there > here { there - here } else { size - (here - there) };
         let (side, hops) = match self.axes[axis.index()].wiring {
             Wiring::Switch => (LinkSide::Out, 1),
+            Wiring::Full => (LinkSide::Ahead(up), 1),
             Wiring::Ring if up <= size - up => (LinkSide::Up, up),
             Wiring::Ring => (LinkSide::Down, size - up),
             Wiring::Line if there > here => (LinkSide::Up, up),
@@ -351,9 +377,9 @@ impl Topology {
         let [here, there] = [from, to].map(|device| i64::from(self.machine.coordinate(device, axis)));
         let name = || self.machine.axis(axis).name.clone();
         let elsewhere = || RouteError::EndsElsewhere { from, to, hops, axis: name() };
-        // Through a switch all ways are one, also along a part of its axis.
-        if self.axes[axis.index()].wiring == Wiring::Switch {
-            return Ok(Leg { axis, side: LinkSide::Out, hops: 1 });
+        // Through a switch or a full mesh all ways are one, also along a part of its axis.
+        if self.axes[axis.index()].wiring.is_one_hop() {
+            return self.shortest_leg(from, to).ok_or_else(elsewhere);
         }
         if hops.rem_euclid(size) != (there - here).rem_euclid(size) {
             return Err(elsewhere());
@@ -363,7 +389,7 @@ impl Topology {
         let count = count.ok_or_else(elsewhere)?;
         let links = self.axes[axis.index()];
         match links.wiring {
-            Wiring::Ring | Wiring::Switch => Ok(Leg { axis, side, hops: count }),
+            Wiring::Ring | Wiring::Switch | Wiring::Full => Ok(Leg { axis, side, hops: count }),
             Wiring::Line if hops == there - here => Ok(Leg { axis, side, hops: count }),
             // A program that calls two devices a ring means the cable they have, whichever way it says.
             Wiring::Line if links.declared == Wiring::Ring => {
@@ -372,6 +398,29 @@ impl Topology {
             Wiring::Line => Err(RouteError::OffTheEnd { from, hops, axis: name() }),
         }
     }
+}
+
+/// The side of a row of links along an axis.
+fn side_of(wiring: Wiring, place: u32) -> LinkSide {
+    match (wiring, place) {
+        (Wiring::Ring | Wiring::Line, 0) => LinkSide::Up,
+        (Wiring::Ring | Wiring::Line, _) => LinkSide::Down,
+        (Wiring::Switch, 0) => LinkSide::Out,
+        (Wiring::Switch, _) => LinkSide::In,
+        (Wiring::Full, _) => LinkSide::Ahead(place + 1),
+    }
+}
+
+/// The device at the other end of a link between devices; the device itself for the port of a switch.
+fn other_end(mesh: &Mesh, link: Link) -> DeviceId {
+    let (size, coordinate) = (mesh.axis(link.axis).size, mesh.coordinate(link.device, link.axis));
+    let by = match link.side {
+        LinkSide::Up => 1,
+        LinkSide::Down => size - 1,
+        LinkSide::Ahead(by) => by,
+        LinkSide::Out | LinkSide::In => 0,
+    };
+    mesh.with_coordinate(link.device, link.axis, (coordinate + by) % size)
 }
 
 /// A link with its mesh, for display.
@@ -384,12 +433,11 @@ pub struct LinkName<'a> {
 impl fmt::Display for LinkName<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Link { axis, side, device } = self.link;
-        let (size, coordinate) = (self.mesh.axis(axis).size, self.mesh.coordinate(device, axis));
-        let neighbour = |next: u32| self.place(self.mesh.with_coordinate(device, axis, next % size));
         let (name, place) = (&self.mesh.axis(axis).name, self.place(device));
         match side {
-            LinkSide::Up => write!(f, "{name}: {place}->{}", neighbour(coordinate + 1)),
-            LinkSide::Down => write!(f, "{name}: {place}->{}", neighbour(coordinate + size - 1)),
+            LinkSide::Up | LinkSide::Down | LinkSide::Ahead(_) => {
+                write!(f, "{name}: {place}->{}", self.place(other_end(self.mesh, self.link)))
+            }
             LinkSide::Out => write!(f, "{name}: port out of {place}"),
             LinkSide::In => write!(f, "{name}: port into {place}"),
         }
@@ -438,7 +486,7 @@ mod tests {
 
     #[test]
     fn every_way_uses_links_that_exist_and_is_as_short_as_the_distance() {
-        for wiring in [Wiring::Ring, Wiring::Line, Wiring::Switch] {
+        for wiring in Wiring::ALL {
             for sizes in [[1, 5], [2, 3], [4, 4], [3, 1]] {
                 let topology = topology("tpu_v5e", &[("X", sizes[0]), ("Y", sizes[1])], Some(wiring));
                 let all: Vec<LinkId> = topology.all_links().collect();
@@ -463,7 +511,7 @@ mod tests {
         match topology.links(axis).wiring {
             Wiring::Ring => apart.min(topology.mesh.axis(axis).size - apart),
             Wiring::Line => apart,
-            Wiring::Switch => apart.min(1),
+            Wiring::Switch | Wiring::Full => apart.min(1),
         }
     }
 }

@@ -60,7 +60,8 @@ fn swing_loads_all_links_alike() {
     }
 }
 
-/// Whole values: ⌊N/2⌋ hops by forwarding, N - 1 by exchanges, log2 N over a switch.
+/// Whole values: ⌊N/2⌋ hops by forwarding, N - 1 by exchanges, log2 N over a switch. A ReduceScatter that keeps a block of
+/// them takes as long.
 #[test]
 fn whole_values() {
     let all_reduce =
@@ -68,6 +69,13 @@ fn whole_values() {
     for n in 3..=17 {
         for case in all_reduce(Method::Broadcast, Wiring::Ring, n) {
             case.takes(case.n / 2, case.n / 2 * case.n);
+        }
+        for shard in SHARDS {
+            let scatter = |method, wiring| Case::new(CollectiveKind::ReduceScatter, method, wiring, n, shard, 1);
+            let ring = scatter(Method::Broadcast, Wiring::Ring);
+            ring.takes(ring.n / 2, ring.n / 2 * ring.n);
+            let line = scatter(Method::LineBroadcast, Wiring::Line);
+            line.takes(line.n - 1, (line.n - 1) * line.n);
         }
     }
     for n in [4, 8, 16] {
@@ -252,6 +260,35 @@ fn shuffles_over_a_switch() {
         scatter.takes(1, scatter.n - 1);
         let rotation = case(CollectiveKind::AllReduce, Method::FuriosaRotation);
         rotation.takes(1, rotation.n * (rotation.n - 1));
+    }
+}
+
+/// The loads of the links of a ring, in blocks: what is sent whole to the antipode goes one way, so that way has
+/// h(h + 1)/2 with h = N/2; in halves both ways have N²/8. The other links wait for all but one hop of each message, as
+/// in an exchange by halves. Of a sum of whole values, a block is a value.
+#[test]
+fn rotations_of_large_arrays() {
+    for n in (4..=16u64).step_by(2) {
+        let (length, half) = (u32::try_from(n).expect("short"), n / 2);
+        for (kind, plain, balanced, shards) in [
+            (CollectiveKind::ReduceScatter, Method::FuriosaDiagonal, Method::BalancedFuriosaDiagonal, 1),
+            (CollectiveKind::AllReduce, Method::FuriosaRotation, Method::BalancedFuriosaRotation, n),
+        ] {
+            let case = |method| Case::new(kind, method, Wiring::Ring, length, 8_000_000, 1);
+            let (plain, balanced) = (case(plain), case(balanced));
+            let block = balanced.bandwidth * shards;
+            assert_eq!(plain.timing.busiest_link_time(), block * (half * (half + 1) / 2), "{n} devices");
+            let share = Time::from_ticks(block.ticks() * u128::from(n * n) / 8);
+            assert!(balanced.timing.links.iter().all(|link| link.busy == share), "{n} devices");
+            let latency = balanced.latency * (half * (half - 1) / 2 + 1);
+            assert_eq!(balanced.timing.makespan, latency + share, "{} on {n} devices", kind.name());
+            assert!(balanced.timing.makespan < plain.timing.makespan, "{n} devices");
+        }
+        // A scatter and a gather.
+        let both =
+            Case::new(CollectiveKind::AllReduce, Method::BalancedFuriosaDiagonal, Wiring::Ring, length, 8_000_000, 1);
+        let share = Time::from_ticks(both.bandwidth.ticks() * u128::from(n * n) / 4);
+        assert!(both.timing.links.iter().all(|link| link.busy == share), "{n} devices");
     }
 }
 

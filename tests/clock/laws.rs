@@ -1,6 +1,6 @@
 //! Laws for every collective on every wiring: no schedule is faster than its bound, and some reach it.
 
-use crate::common::{compile, first_collective, programs};
+use crate::common::{compile, compile_with, first_collective, programs};
 use itertools::iproduct;
 use shardc::compiler::{self, Options};
 use shardc::costs::CostModel;
@@ -8,7 +8,7 @@ use shardc::recipe::Lowering;
 use shardc::report::{Findings, step_bound};
 use shardc::sim::clock;
 use shardc::topology::Hardware;
-use shardc::units::Time;
+use shardc::units::{Rate, Time};
 use std::collections::BTreeMap;
 
 /// A collective along one axis, written by hand, with `V` bytes in full form on each device.
@@ -35,13 +35,13 @@ fn ratio(kind: &str, wiring: &str, n: u64, rows: u64) -> f64 {
     timing.makespan.ratio(bound)
 }
 
-/// Large arrays: all collectives reach the bound on rings and switches of any length, gathers and scatters on lines
+/// Large arrays: all collectives reach the bound on rings, switches and full meshes of any length, gathers and scatters on lines
 /// too.
 #[test]
 #[expect(clippy::print_stdout, reason = "the ratios are worth reading")]
 fn no_collective_beats_its_bound_and_rings_reach_it() {
     let mut worst: BTreeMap<(&str, &str), f64> = BTreeMap::new();
-    for wiring in ["ring", "line", "switch"] {
+    for wiring in ["ring", "line", "switch", "full"] {
         for kind in KINDS {
             for n in [2, 3, 4, 5, 6, 7, 8, 9, 16] {
                 let ratio = ratio(kind, wiring, n, 4096);
@@ -115,7 +115,7 @@ fn collectives_over_several_axes_reach_their_bound() {
 /// Small arrays are latency-bound.
 #[test]
 fn no_small_collective_beats_its_bound() {
-    for wiring in ["ring", "line", "switch"] {
+    for wiring in ["ring", "line", "switch", "full"] {
         for kind in KINDS {
             for n in [2, 3, 4, 5, 8, 16] {
                 ratio(kind, wiring, n, 1);
@@ -140,12 +140,39 @@ fn link_bytes_are_what_the_plan_counts_on_a_switch() {
     }
 }
 
+/// The slices of a chip share its port: it is busy for the bytes of all of them.
+#[test]
+fn slices_of_a_chip_share_its_port() {
+    let path = format!("{}/examples/models/furiosa_slices.shard", env!("CARGO_MANIFEST_DIR"));
+    let compiled = compile(&std::fs::read_to_string(path).expect("an example"));
+    let timing = clock::run(&compiled.schedule, &compiled.topology).expect("a time");
+    let rate = Rate::new(64_000_000_000).expect("a rate");
+    assert_eq!(timing.busiest_link_time(), compiled.topology.scale.at_rate(65536 * 3 / 4, rate));
+}
+
+/// Over nodes and inside them, large arrays take the time of the slower network, as the book's forms say, and little more.
+#[test]
+fn levels_are_crossed_at_once() {
+    let ground = "mesh {N: 4 over ib, X: 8} on h100_book\ndims {I: 65536, J: 8192}\n";
+    for kind in KINDS {
+        let (input, line) = statement(kind);
+        let both = |text: &str| text.replace("_X", "_NX").replace("{X,", "{NX,");
+        let source = format!("{ground}{}\n{}", both(input), both(line));
+        let time = |costs| {
+            let compiled = compile_with(&source, costs);
+            compiled.topology.scale.seconds(compiled.plan.step(first_collective(&compiled)).cost.time)
+        };
+        let (book, simulated) = (time(CostModel::Book), time(CostModel::Exact));
+        assert!((0.999..1.03).contains(&(simulated / book)), "{kind}: {book} by the book, {simulated} simulated");
+    }
+}
+
 /// With engines, no collective is faster than its bound, and no engine is busy for longer than the run.
 #[test]
 fn engines_keep_to_the_bounds() {
     let options = Options { hardware: Hardware::named("furiosa"), ..Options::default() };
     let ground = "dims {I: 4096, J: 512}";
-    let mut sources: Vec<String> = iproduct!(KINDS, ["ring", "line", "switch"], [2, 3, 8])
+    let mut sources: Vec<String> = iproduct!(KINDS, ["ring", "line", "switch", "full"], [2, 3, 8])
         .map(|(kind, wiring, n)| {
             let (input, line) = statement(kind);
             format!("mesh {{X: {n} {wiring}}}\ndims {{I: {}, J: {}}}\n{input}\n{line}", 512 * n, 64 * n)

@@ -36,12 +36,16 @@ const KEPT: [(&str, &str); 13] = [
 ];
 
 /// Figures of the course that occur in the book and its formulas, and the sizes that they refer to.
-const BOOK: [&str; 15] = [
+const BOOK: [&str; 19] = [
     "1 us",
     "1491 us",
     "16,384 bytes",
+    "174.4 us",
     "186 us",
     "23 us",
+    "31.07 us",
+    "35.0 us",
+    "62.14 us",
     "373 us",
     "377 us",
     "45 kB",

@@ -17,7 +17,7 @@ pub(crate) const KINDS: [CollectiveKind; 5] = [
     CollectiveKind::Broadcast,
 ];
 /// All wirings of one axis.
-pub(crate) const WIRINGS: [Wiring; 3] = [Wiring::Ring, Wiring::Line, Wiring::Switch];
+pub(crate) const WIRINGS: [Wiring; 4] = Wiring::ALL;
 
 /// Calls `with` for every method of every collective on this number of devices.
 pub(crate) fn schedules(n: u32, mut with: impl FnMut(&str, CollectiveKind, Method, &Schedule)) {

@@ -11,6 +11,7 @@ pub mod page;
 pub mod process;
 pub mod schedules;
 pub mod sets;
+pub mod shifted;
 pub mod single;
 pub mod timed;
 pub mod tools;

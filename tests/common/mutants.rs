@@ -5,6 +5,7 @@ use shardc::function::{Binary, Filler, Unary};
 use shardc::mesh::{AxisId, Mesh};
 use shardc::operator::Operator;
 use shardc::schedule::{CoordMap, Cut, OpId, OpKind, Operation, Schedule, Sources};
+use shardc::shift::Shift;
 
 /// All mutations of the schedule that this file defines, with names.
 pub fn mutants(schedule: &Schedule) -> impl Iterator<Item = (String, Schedule)> {
@@ -64,6 +65,7 @@ fn deleted(schedule: &Schedule, id: OpId) -> Vec<(String, Schedule)> {
         | OpKind::Map { .. }
         | OpKind::Kernel(_)
         | OpKind::Fill { .. }
+        | OpKind::Shift { .. }
         | OpKind::Mask { .. } => {}
     });
     list.push((format!("%{} dropped from its users", id.index()), dropped));
@@ -150,6 +152,7 @@ fn kinds(mesh: &Mesh, kind: &OpKind) -> Vec<(String, OpKind)> {
             combined.into_iter().chain(others).collect()
         }
         OpKind::Fill { dim, valid, with, block } => fillers(mesh, *dim, *valid, *with, block),
+        OpKind::Shift { shift, length, block } => shifts(mesh, *shift, *length, block),
         OpKind::Mask { axes } => {
             let other = |axis: AxisId| (!axes.contains(&axis)).then(|| ("over another axis", vec![axis]));
             let others = mesh.axis_ids().filter_map(other).chain([("over no axis", Vec::new())]);
@@ -228,6 +231,27 @@ fn fillers(mesh: &Mesh, dim: usize, valid: u64, with: Filler, block: &CoordMap) 
     for (what, region) in cuts(mesh, &[3], &[Cut::At(block.clone())]) {
         if let [Cut::At(block)] = region.as_slice() {
             list.push((what, fill(dim, valid, with, block)));
+        }
+    }
+    list
+}
+
+/// Another distance, dim or length, zeros or the other end, and a device that assumes another block.
+fn shifts(mesh: &Mesh, shift: Shift, length: u64, block: &CoordMap) -> Vec<(String, OpKind)> {
+    let made = |shift: Shift, length: u64, block: &CoordMap| OpKind::Shift { shift, length, block: block.clone() };
+    let Shift { dim, by, wraps } = shift;
+    let mut list = Vec::new();
+    for other in [by - 1, by + 1, -by] {
+        list.push((format!("moves by {other}"), made(Shift { by: other, ..shift }, length, block)));
+    }
+    list.push((format!("wraps: {}", !wraps), made(Shift { wraps: !wraps, ..shift }, length, block)));
+    list.push(("moves along another dim".to_owned(), made(Shift { dim: 1 - dim.min(1), ..shift }, length, block)));
+    for other in [length - 1, length + 1] {
+        list.push((format!("of {other}"), made(shift, other, block)));
+    }
+    for (what, region) in cuts(mesh, &[3], &[Cut::At(block.clone())]) {
+        if let [Cut::At(block)] = region.as_slice() {
+            list.push((what, made(shift, length, block)));
         }
     }
     list

@@ -13,6 +13,7 @@ use shardc::layout::Sharding;
 use shardc::mesh::{Axes, DeviceId, Mesh};
 use shardc::operator::Operator;
 use shardc::schedule::{CoordMap, Cut, Dense, OpKind, Region, Schedule};
+use shardc::shift::Shift;
 
 /// Elements of a block or a whole array, row-major.
 type Data = Vec<i64>;
@@ -71,6 +72,7 @@ impl Reference {
                 Dense::Map { function: Function::Fill { dim, valid, with }, .. } => {
                     fill(blocks[0], &array.extents, usize::from(*dim), *valid, *with)
                 }
+                Dense::Map { function: Function::Shift(shift), .. } => shifted(blocks[0], &array.extents, *shift),
                 Dense::Product { einsum, .. } => evaluate(einsum, &extents, &blocks, |x| x[0].wrapping_mul(x[1])),
                 Dense::Reduce { operator, einsum, .. } => reduce(*operator, einsum, &extents[0], blocks[0]),
                 Dense::Kernel { kernel, .. } => called(kernel, &extents, &blocks),
@@ -193,6 +195,17 @@ fn run(schedule: &Schedule, dense: &[Data], open: &[Vec<Data>]) -> Option<Vec<Ve
                     let start = block.at(mesh, device)?.checked_mul(extents[0][*dim])?;
                     blocks[0].map(|data| fill(data, &extents[0], *dim, valid.saturating_sub(start), *with))
                 }
+                OpKind::Shift { shift, length, block } => {
+                    let dim = usize::from(shift.dim);
+                    let start = i64::try_from(block.at(mesh, device)?.checked_mul(extents[0][dim])?).ok()?;
+                    let length = i64::try_from(*length).ok()?;
+                    let kept = |at: &Vec<u64>| {
+                        let from = start + i64::try_from(at[dim]).expect("small") - shift.by;
+                        shift.wraps || (0..length).contains(&from)
+                    };
+                    let at = tuples(&extents[0]);
+                    blocks[0].map(|data| data.iter().zip(&at).map(|(x, at)| if kept(at) { *x } else { 0 }).collect())
+                }
                 OpKind::Mask { axes } => {
                     let first = mesh.rank(device, axes.iter().copied()) == 0;
                     blocks[0].map(|block| block.iter().map(|element| if first { *element } else { 0 }).collect())
@@ -201,6 +214,9 @@ fn run(schedule: &Schedule, dense: &[Data], open: &[Vec<Data>]) -> Option<Vec<Ve
                     blocks[0].map(|block| reduce(*operator, einsum, &extents[0], block))
                 }
                 OpKind::Kernel(kernel) => all().map(|blocks| called(kernel, &extents, &blocks)),
+                OpKind::Map { function: Function::Shift(shift), .. } => {
+                    blocks[0].map(|block| shifted(block, &operation.extents, *shift))
+                }
                 OpKind::Map { function, einsum } => all().map(|blocks| map(*function, einsum, &extents, &blocks)),
             });
         }
@@ -252,6 +268,21 @@ fn reduce(operator: Operator, einsum: &Einsum, extents: &[u64], block: &Data) ->
         *place = Some(place.map_or(element, |known| combiner(operator)(known, element)));
     }
     result.into_iter().map(|element| element.expect("no extent is 0")).collect()
+}
+
+/// Each element that another one comes to, else 0. The dims are in the order of the operand.
+fn shifted(data: &Data, extents: &[u64], shift: Shift) -> Data {
+    let dim = usize::from(shift.dim);
+    let length = i64::try_from(extents[dim]).expect("small");
+    let element = |mut at: Vec<u64>| {
+        let mut from = i64::try_from(at[dim]).expect("small") - shift.by;
+        if shift.wraps {
+            from = from.rem_euclid(length);
+        }
+        at[dim] = u64::try_from(from).ok().filter(|from| *from < extents[dim])?;
+        Some(data[number(&at, extents)])
+    };
+    tuples(extents).into_iter().map(|at| element(at).unwrap_or(0)).collect()
 }
 
 fn zip(left: &Data, right: &Data, combine: fn(i64, i64) -> i64) -> Data {
@@ -381,6 +412,7 @@ fn compare(relation: Relation, left: i64, right: i64) -> i64 {
 fn apply(function: Function, x: &[i64]) -> i64 {
     match function {
         Function::Identity | Function::Cast(_) | Function::Fill { .. } => x[0],
+        Function::Shift(_) => unreachable!("not elementwise"),
         Function::Binary(Binary::Add) => x[0].wrapping_add(x[1]),
         Function::Binary(Binary::Sub) => x[0].wrapping_sub(x[1]),
         Function::Binary(Binary::Mul) => x[0].wrapping_mul(x[1]),

@@ -40,7 +40,11 @@ pub fn schedule(
         CollectiveKind::AllReduce => (open, closed([Axes::NONE; 2])),
         CollectiveKind::AllToAll => (rows, closed([Axes::NONE, axes])),
         CollectiveKind::Broadcast => (Sharding { operator: Operator::Root, ..open.clone() }, closed([Axes::NONE; 2])),
-        CollectiveKind::Permute | CollectiveKind::Reshard | CollectiveKind::Slice | CollectiveKind::Open => {
+        CollectiveKind::Permute
+        | CollectiveKind::Reshard
+        | CollectiveKind::Shift
+        | CollectiveKind::Slice
+        | CollectiveKind::Open => {
             unreachable!("not asked for")
         }
     };
@@ -75,7 +79,11 @@ pub fn one_axis(
             let wiring = builder.mesh().axis(x).wiring.unwrap_or(Wiring::Ring);
             methods::broadcast(builder, method, x, wiring, given, chunks)
         }
-        CollectiveKind::Permute | CollectiveKind::Reshard | CollectiveKind::Slice | CollectiveKind::Open => {
+        CollectiveKind::Permute
+        | CollectiveKind::Reshard
+        | CollectiveKind::Shift
+        | CollectiveKind::Slice
+        | CollectiveKind::Open => {
             unreachable!("not asked for")
         }
     })

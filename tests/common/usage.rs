@@ -170,6 +170,8 @@ enum Side {
     Down,
     Out,
     In,
+    /// Of a full mesh, to the device at this coordinate.
+    To(u32),
 }
 
 /// Traffic of the links along an axis, or of the ports of a switch.
@@ -224,10 +226,16 @@ pub fn other_links(compiled: &Compiled) -> Option<String> {
                 at = next;
                 continue;
             }
+            if topology.links(axis).wiring == Wiring::Full {
+                // A link for every two devices.
+                own.add((at, Side::To(mesh.coordinate(message.to, axis))), message.bytes);
+                at = mesh.with_coordinate(at, axis, mesh.coordinate(message.to, axis));
+                continue;
+            }
             let up = (there - here).rem_euclid(size);
             let hops = match topology.links(axis).wiring {
                 Wiring::Ring => message.hops.unwrap_or(if up <= size - up { up } else { up - size }),
-                Wiring::Line | Wiring::Switch => there - here,
+                Wiring::Line | Wiring::Switch | Wiring::Full => there - here,
             };
             for _ in 0..hops.abs() {
                 own.add((at, if hops > 0 { Side::Up } else { Side::Down }), message.bytes);

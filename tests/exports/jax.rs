@@ -80,8 +80,23 @@ fn planned(plan: &Plan, tongue: Tongue) -> Vec<Seen> {
     seen
 }
 
-/// The exported form of a collective; `None` if nothing is sent.
-fn sent(collective: &Collective, from: &Layout, mesh: &Mesh, tongue: Tongue) -> Option<Seen> {
+/// The exported form of a collective; nothing if nothing is sent.
+fn sent(collective: &Collective, from: &Layout, mesh: &Mesh, tongue: Tongue) -> Vec<Seen> {
+    if let Collective::Shift(shift) = collective {
+        let extent = from.local_extents(mesh)[usize::from(shift.dim)];
+        let n = collective.axes(&from.sharding, mesh).group_size(mesh);
+        let everyone = groups(mesh, mesh.axis_ids().collect(), collective);
+        let row = from.local_bytes(mesh).0 / extent;
+        let parts = shift.parts(extent).filter(|part| !shift.pairs(part.blocks, n).is_empty());
+        let part = |part: shardc::shift::Part| {
+            ("collective_permute".to_owned(), everyone.clone(), row * (part.from.end - part.from.start))
+        };
+        return parts.map(part).collect();
+    }
+    one_sent(collective, from, mesh, tongue).into_iter().collect()
+}
+
+fn one_sent(collective: &Collective, from: &Layout, mesh: &Mesh, tongue: Tongue) -> Option<Seen> {
     if !collective.kind().sends() {
         return None;
     }
@@ -102,7 +117,9 @@ fn sent(collective: &Collective, from: &Layout, mesh: &Mesh, tongue: Tongue) -> 
         (CollectiveKind::AllToAll, _) => ("all_to_all", bytes),
         (CollectiveKind::Permute, _) => ("collective_permute", bytes),
         (CollectiveKind::Broadcast, _) => ("all_reduce", 2 * (local * (members - 1)).div_ceil(members)),
-        (CollectiveKind::Reshard | CollectiveKind::Slice | CollectiveKind::Open, _) => return None,
+        (CollectiveKind::Reshard | CollectiveKind::Shift | CollectiveKind::Slice | CollectiveKind::Open, _) => {
+            return None;
+        }
     };
     Some((kind.to_owned(), groups(mesh, axes, collective), bytes))
 }
@@ -116,7 +133,7 @@ fn groups(mesh: &Mesh, axes: AxisSet, collective: &Collective) -> BTreeSet<BTree
         groups.entry(place).or_default().insert(u64::from(device.0));
     }
     match collective {
-        Collective::Permute { .. } => [(0..mesh.device_count() as u64).collect()].into(),
+        Collective::Permute { .. } | Collective::Shift(_) => [(0..mesh.device_count() as u64).collect()].into(),
         _ => groups.into_values().collect(),
     }
 }

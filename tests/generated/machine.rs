@@ -96,7 +96,7 @@ impl Machine {
                 }
                 let name = names.next().expect("enough names");
                 devices *= size;
-                let wiring = choices.one(&["", " ring", " line", " switch", " ring"]);
+                let wiring = choices.one(&["", " ring", " line", " switch", " full"]);
                 let over = !network.is_empty() && choices.chance(1, 10);
                 let over_words = if over { format!(" over {network}") } else { String::new() };
                 machine.beyond |= over;

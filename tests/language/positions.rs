@@ -30,7 +30,7 @@ fn largest(row: usize, before: usize) -> usize {
 /// A call, the dims of its result, and its element at two indices.
 type Case = (&'static str, [&'static str; 2], fn(usize, usize) -> i64);
 
-const CASES: [Case; 23] = [
+const CASES: [Case; 27] = [
     ("slice_{S->T}(x, 3)", ["B", "T"], |b, t| x(b, t + 3)),
     ("slice_{S->T}(x)", ["B", "T"], x),
     ("slice_{S->T}(x, S - T)", ["B", "T"], |b, t| x(b, t + 4)),
@@ -44,6 +44,10 @@ const CASES: [Case; 23] = [
     ("stack_K(x, 2 * x)[1]", ["B", "S"], |b, s| 2 * x(b, s)),
     ("shift_S(x, 1)", ["B", "S"], |b, s| if s < 1 { 0 } else { x(b, s - 1) }),
     ("shift_S(x, -3)", ["B", "S"], |b, s| if s > 4 { 0 } else { x(b, s + 3) }),
+    ("roll_S(x, 3)", ["B", "S"], |b, s| x(b, (s + 5) % 8)),
+    ("roll_S(x, -9)", ["B", "S"], |b, s| x(b, (s + 1) % 8)),
+    ("shift_S(x, 8)", ["B", "S"], |_, _| 0),
+    ("i32(shift_S(x > 0, 2))", ["B", "S"], |b, s| i64::from(s >= 2 && x(b, s - 2) > 0)),
     ("reverse_S(x)", ["B", "S"], |b, s| x(b, 7 - s)),
     ("cumsum_S(x)", ["B", "S"], |b, s| (0..=s).map(|at| x(b, at)).sum()),
     ("take_S(x, ids)", ["B", "T"], |b, t| x(b, ids(b, t))),

@@ -23,7 +23,7 @@ fn codes(diagnostics: &Diagnostics, severity: Severity) -> Vec<&str> {
 }
 
 /// The declarations before each case.
-pub(crate) const GROUND: &str = "mesh {X: 4, Y: 2, Z: 2} on tpu_v5e\ndims {I: 16, J: 32, K: 64, L: 8, J2: 32, B: 2}\n";
+pub(crate) const GROUND: &str = "mesh {X: 4, Y: 2, Z: 2} on tpu_v5p\ndims {I: 16, J: 32, K: 64, L: 8, J2: 32, B: 2}\n";
 
 /// Programs without an error, after [`GROUND`].
 const RIGHT: &[&str] = &[
@@ -205,7 +205,7 @@ fn outputs_are_the_results_that_nothing_uses() {
 #[test]
 fn a_chain_becomes_binary_products() {
     let program = right("C[I, L] = A[I, J] * B[J, K] * D[K, L]");
-    let expected = "mesh {X: 4, Y: 2, Z: 2} on tpu_v5e\n%0 A: bf16[I, J] = input\n%1 B: bf16[J, K] = input\n\
+    let expected = "mesh {X: 4, Y: 2, Z: 2} on tpu_v5p\n%0 A: bf16[I, J] = input\n%1 B: bf16[J, K] = input\n\
                     %2 D: bf16[K, L] = input\n%3: bf16[I_?, K_?] = product ab,bc->ac %0 %1\n\
                     %4 C: bf16[I, L] = product ab,bc->ac %3 %2\noutput %4\n";
     assert_eq!(program.to_string(), expected);

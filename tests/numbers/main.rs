@@ -14,4 +14,5 @@ mod passes;
 mod relations;
 mod replicas;
 mod rounding;
+mod shifts;
 mod softmax;

@@ -8,6 +8,7 @@ use shardc::dtype::DType;
 use shardc::function::{Binary, ByNumber, Filler, Function, Relation, Scalar, Unary};
 use shardc::operator::Operator;
 use shardc::passes;
+use shardc::shift::Shift;
 
 /// Narrow integers wrap; bools are 0 and 1.
 fn wrap(dtype: DType, x: f64) -> f64 {
@@ -92,6 +93,8 @@ fn apply(function: Function, to: DType, x: &[f64]) -> f64 {
         Function::Softmax { .. } => unreachable!("not elementwise"),
         // The value in padding lanes; other lanes are unchanged.
         Function::Fill { with, .. } => filler(to, with),
+        // Where no element comes from; other elements are unchanged.
+        Function::Shift(_) => 0.0,
         Function::Cast(dtype) if !dtype.is_float() => x[0].trunc().clamp(f64::from(i32::MIN), f64::from(i32::MAX)),
         Function::Cast(_) => x[0],
     };
@@ -173,6 +176,7 @@ fn functions(from: DType) -> Vec<(Function, DType)> {
             Function::Identity
                 | Function::Unary(Unary::Not)
                 | Function::Fill { .. }
+                | Function::Shift(_)
                 | Function::Where
                 | Function::Binary(Binary::Larger)
                 | Function::Binary(Binary::Smaller)
@@ -182,11 +186,19 @@ fn functions(from: DType) -> Vec<(Function, DType)> {
         _ => !function.needs_float() && !fractions.contains(function),
     };
     let fillers = Filler::ALL.map(|with| Function::Fill { dim: 0, valid: 1, with });
+    let shifts = [true, false].map(|wraps| Function::Shift(Shift { dim: 0, by: 1, wraps }));
     let bounds = [-1.0, 0.0, 1.0].map(Scalar);
     let bounds = bounds.into_iter().flat_map(|c| {
         [Function::ByNumber(ByNumber::AtLeast, c), Function::ByNumber(ByNumber::AtMost, c), Function::Masked(c)]
     });
-    let all = Function::plain().chain(bounds).chain(numbers).chain(fractions).chain(casts).chain(fillers).filter(fits);
+    let all = Function::plain()
+        .chain(bounds)
+        .chain(numbers)
+        .chain(fractions)
+        .chain(casts)
+        .chain(fillers)
+        .chain(shifts)
+        .filter(fits);
     all.filter(|function| *function != Function::Cast(from))
         .map(|function| (function, if let Function::Cast(dtype) = function { dtype } else { from }))
         .collect()

@@ -36,7 +36,7 @@ fn copies_are_equal(schedule: &Schedule) -> bool {
 fn by_every_method_on_two_to_nine_devices() {
     let (mut tried, mut unequal) = (0, 0);
     for n in 2..=9u32 {
-        for wiring in [Wiring::Ring, Wiring::Line, Wiring::Switch] {
+        for wiring in Wiring::ALL {
             for method in methods::candidates(CollectiveKind::AllReduce, wiring, u64::from(n)) {
                 for dtype in [DType::F32, DType::Bf16, DType::F64] {
                     // 67 columns do not divide, so whole values are added.

@@ -1,6 +1,6 @@
 //! `expect` lines test a plan and never change it.
 
-use crate::common::{compile, programs, short_name};
+use crate::common::{compile, programs, sets, short_name};
 use itertools::Itertools;
 use shardc::compiler::{self, Options};
 use shardc::expect;
@@ -19,10 +19,15 @@ fn is_expectation(line: &str) -> bool {
 /// Programs with expectations have the plans that they have without.
 #[test]
 fn expectations_change_no_plan() {
-    let mut compared = 0;
+    let (mut found, mut compared) = (0, 0);
     for path in [programs("examples"), programs("tests/corpus")].concat() {
         let source = std::fs::read_to_string(&path).expect("a program");
         if !source.lines().any(is_expectation) {
+            continue;
+        }
+        found += 1;
+        // Every second one unless the run is full.
+        if found % 2 == 0 && !sets::are_full() {
             continue;
         }
         // Line numbers name values, so lines are emptied.

@@ -256,6 +256,12 @@ fn questions(claims: &mut Claims) {
     claims.is("2.34 us", book.compute());
     claims.is("38.51 us", plan(name, Exact).links());
 
+    let name = "questions/5_open_result";
+    claims.example(name);
+    let open = plan(name, Book);
+    claims.is("2.34 us", open.compute());
+    assert_eq!((open.links(), plan(name, Exact).links()), (0.0, 0.0));
+
     let name = "questions/6_shared_contraction";
     claims.example(name);
     let (book, exact) = (plan(name, Book), plan(name, Exact));
@@ -274,6 +280,15 @@ fn questions(claims: &mut Claims) {
     claims.is("17.5 us", exact.links());
     claims.is("174 us", book.compute());
     claims.is("342 us", exact.compute());
+
+    let name = "questions/7_repeated_layer";
+    claims.example(name);
+    let (book, exact) = (plan(name, Book), plan(name, Exact));
+    claims.is("35.0 us", book.step("AllGather_XY") + book.step("ReduceScatter_{XY,D}"));
+    claims.is("174 us", book.product("h") + book.product("x"));
+    claims.is("35.0 us", exact.step("AllReduce_XY"));
+    claims.is("8.95 ms", 2.0 * planned(WEIGHTS_GATHERED, Book).step("AllGather_XY"));
+    claims.quoted("300 MB");
 
     let name = "questions/9_scatter_the_sum";
     claims.example(name);
@@ -302,6 +317,64 @@ fn questions(claims: &mut Claims) {
     claims.is("1.72 ms", exact.links());
     let fewer = edited(name, Book, &[("64*850", "64*849")]);
     assert!(book.compute() >= book.links() && fewer.compute() < fewer.links());
+}
+
+/// The first of the book's options for question 7, called FSDP there.
+const WEIGHTS_GATHERED: &str = "\
+mesh {X: 2, Y: 2} on tpu_v5e
+dims {B: 128, D: 8192, F: 32768}
+x: bf16[B_X, D]
+Win: bf16[D_XY, F]
+C: bf16[F, D_XY]
+AllGather_XY(Win[D_XY, F]) -> V[D, F]
+AllGather_XY(C[F, D_XY]) -> E[F, D]
+h[B_X, F] = x * V
+y[B_X, D] = h * E
+";
+
+/// Names of the collectives of a plan, in order.
+fn collectives(planned: &Planned) -> Vec<String> {
+    let plan = &planned.plan;
+    let is_collective = |id: &_| matches!(plan.step(*id).op, StepOp::Collective(_));
+    plan.ids().filter(is_collective).map(|id| plan.op_name(id)).collect()
+}
+
+/// Question 5: with open inputs, the plan takes as long as the best of the book's four options, of which the book calls
+/// the first two equally good. With an open result nothing moves.
+#[test]
+fn open_inputs_find_the_book_s_options_of_question_5() {
+    let ground = "mesh {X: 4, Y: 4, Z: 4} on tpu_v5p\ndims {B: 1024, D: 4096, F: 8192}\n";
+    let [rows, columns, contracted] = [
+        "A: bf16[B_XYZ, D]\nW: bf16[D, F]\nT[B_XYZ, F] = A * W\nAllGather_XYZ(T[B_XYZ, F]) -> C[B, F]",
+        "A: bf16[B, D]\nW: bf16[D, F_XYZ]\nT[B, F_XYZ] = A * W\nAllGather_XYZ(T[B, F_XYZ]) -> C[B, F]",
+        "A: bf16[B, D_XYZ]\nW: bf16[D_XYZ, F]\nT[B, F]{U_XYZ} = A * W\nAllReduce_XYZ(T[B, F]{U_XYZ}) -> C[B, F]",
+    ]
+    .map(|text| planned(&format!("{ground}{text}\n"), Book));
+    let open = plan("questions/5_least_latency", Book);
+    assert_eq!((rows.time(), columns.time()), (open.time(), open.time()));
+    assert!((contracted.links() / rows.links() - 2.0).abs() < 1e-9);
+    // The fourth option computes all of the result on each device.
+    assert!(open.compute() * 64.0 > 3.0 * open.time());
+    // V/(3 W) of a result of 16.8 MB.
+    assert!((open.links() - 1024.0 * 8192.0 * 2.0 / (3.0 * 1.8e11)).abs() < 1e-9);
+    assert_eq!(collectives(&open), ["AllGather_XYZ"]);
+}
+
+/// Question 7: tokens sharded along D before and after the layer, weights along F: the book's second option. The result
+/// open as well, and not tied to the input, saves the gather.
+#[test]
+fn open_layouts_find_the_book_s_option_of_question_7() {
+    let book = plan("questions/7_repeated_layer", Book);
+    assert_eq!(collectives(&book), ["AllGather_XY", "ReduceScatter_{XY,D}"]);
+    let arrays: Vec<String> = book.plan.ids().map(|id| book.plan.array(id)).collect();
+    for array in ["x[B, D_XY]", "Win[D, F_YX]", "C[F_YX, D]"] {
+        assert!(arrays.iter().any(|name| name == array), "{array} is none of {arrays:?}");
+    }
+    // With the limit of memory, which `edited` leaves out.
+    let apart = source("questions/7_repeated_layer").replace("repeat 2 {", "").replace("}\noutput x", "output x");
+    let apart = planned(&apart, Book);
+    assert_eq!(collectives(&apart).len(), 1);
+    assert!((apart.links() / book.step("AllGather_XY") - 1.0).abs() < 1e-9);
 }
 
 fn rivals(claims: &mut Claims) {
@@ -361,6 +434,10 @@ fn models(claims: &mut Claims) {
     }
     claims.example("models/vocab_parallel_loss");
     claims.is("12 us", plan("models/vocab_parallel_loss", Exact).links());
+
+    let name = "models/furiosa_slices";
+    claims.example(name);
+    claims.is("768 ns", 256.0 * plan(name, Exact).received() / 64e9);
 
     let name = "models/flash_decoding";
     claims.example(name);

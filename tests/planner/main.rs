@@ -20,6 +20,7 @@ mod planning;
 mod reshards;
 mod rewrites;
 mod shared;
+mod shifts;
 mod softmax;
 mod stages;
 mod tune;

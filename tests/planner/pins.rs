@@ -49,6 +49,7 @@ fn done(plan: &Plan) -> BTreeSet<(&'static str, String)> {
             CollectiveKind::AllToAll
             | CollectiveKind::Permute
             | CollectiveKind::Reshard
+            | CollectiveKind::Shift
             | CollectiveKind::Broadcast => "move",
         };
         done.insert((what, plan.program.name(plan.step(id).value)));

@@ -56,7 +56,7 @@ fn equals_the_dense_result(source: &str, compiled: &Compiled) {
 /// Results are correct and not faster than the bound, with the other part idle or sharding another dim.
 #[test]
 fn every_collective_over_a_part_is_right_and_does_not_beat_its_bound() {
-    for wiring in ["ring", "line", "switch"] {
+    for wiring in ["ring", "line", "switch", "full"] {
         for split in splits(4) {
             for (axes, others) in [("Q", ["", "_P"]), ("P", ["", "_Q"]), ("R", ["", ""]), ("PQ", ["", ""])] {
                 for (kind, k) in KINDS.into_iter().flat_map(|kind| others.map(|k| (kind, k))) {
@@ -81,7 +81,7 @@ fn every_collective_over_a_part_is_right_and_does_not_beat_its_bound() {
 /// The same with arrays so large that latency is negligible.
 #[test]
 fn no_large_collective_over_a_part_beats_its_bound() {
-    for wiring in ["ring", "line", "switch"] {
+    for wiring in ["ring", "line", "switch", "full"] {
         for split in [[2, 2], [3, 2], [2, 4]] {
             for (axes, others) in [("Q", ["", "_P"]), ("P", ["", "_Q"]), ("R", ["", ""]), ("PQ", ["", ""])] {
                 for (kind, k) in KINDS.into_iter().flat_map(|kind| others.map(|k| (kind, k))) {
@@ -101,7 +101,7 @@ fn no_large_collective_over_a_part_beats_its_bound() {
 #[test]
 fn exchanges_put_parts_down_in_any_order() {
     let orders = || ["Q", "P", "X"].into_iter().permutations(3).map(|order| order.concat());
-    for (wiring, [q, p]) in [("ring", [2, 3]), ("line", [4, 2]), ("switch", [2, 2])] {
+    for (wiring, [q, p]) in [("ring", [2, 3]), ("line", [4, 2]), ("switch", [2, 2]), ("full", [3, 2])] {
         for (before, after) in iproduct!(orders(), orders()) {
             let head = format!("mesh {{R: {} {wiring}, X: 3 {wiring}}} on tpu_v5e\naxis R = {{Q: {q}, P: {p}}}", q * p);
             let dims = format!("dims {{I: {0}, J: {0}}}", 3 * q * p);
@@ -120,7 +120,7 @@ fn exchanges_put_parts_down_in_any_order() {
 /// `R` equals `QP`: operations over the whole axis take the same time as without parts.
 #[test]
 fn parts_that_are_not_used_cost_nothing() {
-    for wiring in ["ring", "line", "switch"] {
+    for wiring in ["ring", "line", "switch", "full"] {
         for split in [[1, 4], [2, 2], [3, 2]] {
             for kind in KINDS {
                 for size in [1, 64] {

@@ -162,7 +162,11 @@ fn multiport(kind: CollectiveKind, mesh: Mesh, method: Method, chunks: u64) -> S
             let runs: Vec<(Axes, bool)> = stages.iter().map(|stage| (stage.axes, false)).collect();
             methods::broadcast_over(builder, &runs, given, chunks)
         }
-        CollectiveKind::Permute | CollectiveKind::Reshard | CollectiveKind::Slice | CollectiveKind::Open => {
+        CollectiveKind::Permute
+        | CollectiveKind::Reshard
+        | CollectiveKind::Shift
+        | CollectiveKind::Slice
+        | CollectiveKind::Open => {
             unreachable!("not asked for")
         }
     })

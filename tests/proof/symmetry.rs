@@ -62,6 +62,7 @@ fn multiport(kind: CollectiveKind, sizes: &[u32], extents: [u64; 2], chunks: u64
         }
         CollectiveKind::Permute
         | CollectiveKind::Reshard
+        | CollectiveKind::Shift
         | CollectiveKind::Broadcast
         | CollectiveKind::Slice
         | CollectiveKind::Open => {
@@ -102,9 +103,7 @@ fn all_examples() {
 fn all_methods_on_one_axis() {
     let kinds = [&KINDS[..], &[CollectiveKind::Broadcast]].concat();
     for n in 2..=17 {
-        for (kind, wiring) in
-            kinds.iter().flat_map(|kind| [Wiring::Ring, Wiring::Line, Wiring::Switch].map(|wiring| (*kind, wiring)))
-        {
+        for (kind, wiring) in kinds.iter().flat_map(|kind| Wiring::ALL.map(|wiring| (*kind, wiring))) {
             for method in candidates(kind, wiring, u64::from(n)) {
                 let chunks = if method.in_chunks() { 2 } else { 1 };
                 for extents in [[u64::from(n), 1], [5 * u64::from(n), 2 * u64::from(n)]] {
@@ -126,6 +125,8 @@ fn all_methods_on_one_axis() {
                         Method::OneHop
                         | Method::FuriosaRotation
                         | Method::FuriosaDiagonal
+                        | Method::BalancedFuriosaRotation
+                        | Method::BalancedFuriosaDiagonal
                         | Method::Direct
                         | Method::DirectHalves
                         | Method::LinkByLink

@@ -26,7 +26,7 @@ fn program(mesh: &str, [rows, columns]: [u64; 2]) -> Compiled {
 /// Axes of every wiring and length, and sizes without common divisors.
 #[test]
 fn borrowed_gathers_are_right() {
-    let wirings = ["ring", "line", "switch"];
+    let wirings = ["ring", "line", "switch", "full"];
     for (x, y, along, idle) in iproduct!(2..=5u64, 2..=5u64, wirings, wirings) {
         for columns in [1, 7, 24] {
             let compiled = program(&format!("X: {x} {along}, Y: {y} {idle}"), [3 * x, columns]);
@@ -52,6 +52,8 @@ fn borrowed_gathers_reach_the_bound() {
         "X: 4 ring, Y: 4 line",
         "X: 16 ring, Y: 16 ring",
         "X: 4 ring, Y: 3, Z: 6 ring",
+        "X: 4 full, Y: 4 ring",
+        "X: 8, Y: 5 full",
     ];
     for mesh in meshes {
         let compiled = program(mesh, [64 * 15, 1 << 20]);

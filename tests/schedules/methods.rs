@@ -10,9 +10,11 @@ use shardc::compiler::{self, Options};
 use shardc::dtype::DType;
 use shardc::mesh::{Axes, Axis, AxisId, Mesh, Wiring};
 use shardc::method::Method;
+use shardc::operator::Operator;
 use shardc::schedule::methods::{self, AxisOrder, Multiport, Stage};
 use shardc::sim::clock;
 use shardc::sim::proof::prove;
+use shardc::sim::values;
 use shardc::topology::{Hardware, Topology};
 use shardc::units::Bytes;
 
@@ -177,13 +179,51 @@ fn plans_count_the_methods_that_are_asked_for() {
 fn broadcasts_have_a_limit() {
     let limited = Hardware { broadcast_limit: Some(Bytes(2048)), ..Hardware::named("tpu_v5e").expect("shipped") };
     assert_eq!(Hardware::from_toml(&limited.to_toml()), Ok(limited.clone()));
-    for (rows, is_allowed) in [(256, true), (257, false)] {
-        let source = format!("mesh {{X: 8 ring}}\nA: i8[{rows}]{{U_X}}\nAllReduce_X(A) -> B[{rows}] using broadcast\n");
-        let program = compiler::check(&source).0.expect("right");
-        let compiled = |hardware: &Hardware| {
-            compiler::compile(&program, &Options { hardware: Some(hardware.clone()), ..Options::default() })
+    let lines = |rows: u64| {
+        let reduce = format!("A: i8[{rows}]{{U_X}}\nAllReduce_X(A) -> B[{rows}]");
+        let scatter = format!("dims {{I: {rows}}}\nA: i8[I]{{U_X}}\nReduceScatter_{{X,I}}(A) -> B[I_X]");
+        [reduce, scatter]
+    };
+    for (rows, is_allowed) in [(256, true), (264, false)] {
+        for line in lines(rows) {
+            let source = format!("mesh {{X: 8 ring}}\n{line} using broadcast\n");
+            let program = compiler::check(&source).0.expect("right");
+            let compiled = |hardware: &Hardware| {
+                compiler::compile(&program, &Options { hardware: Some(hardware.clone()), ..Options::default() })
+            };
+            assert_eq!(compiled(&limited).is_ok(), is_allowed, "{line}");
+            assert!(compiled(&Hardware::named("tpu_v5e").expect("shipped")).is_ok());
+        }
+    }
+}
+
+/// Everything to everybody, and the own block of the combination: for every operator, as dense numbers have it.
+#[test]
+fn a_scatter_by_broadcast_is_proven_for_every_operator() {
+    for (operator, wiring) in iproduct!(Operator::ALL, ["ring", "line"]) {
+        if operator == Operator::Root {
+            continue;
+        }
+        let dtype = match operator {
+            Operator::And | Operator::Or => "bool",
+            Operator::Mean => "f32",
+            _ => "i32",
         };
-        assert_eq!(compiled(&limited).is_ok(), is_allowed, "{rows}");
-        assert!(compiled(&Hardware::named("tpu_v5e").expect("shipped")).is_ok());
+        let method = if wiring == "ring" { "broadcast" } else { "line_broadcast" };
+        for n in 3..=6 {
+            let source = format!(
+                "mesh {{X: {n} {wiring}}}\ndims {{I: {}, J: 3}}\nA: {dtype}[I, J]{{{}_X}}\n\
+                 ReduceScatter_{{X,I}}(A) -> B[I_X, J] using {method}\noutput B\n",
+                2 * n,
+                operator.word()
+            );
+            let compiled = compile(&source);
+            prove(&compiled.schedule).unwrap_or_else(|flaw| panic!("{source}{flaw}"));
+            let inputs = values::inputs(&compiled.schedule, 7).expect("small");
+            let dense = values::dense(&compiled.schedule, &inputs).expect("small");
+            let run = values::run(&compiled.schedule, &inputs).expect("small");
+            let numerics = values::compare(&compiled.schedule, &inputs, &dense, &run).expect("comparable");
+            assert!(numerics.equal, "{source}{numerics:?}");
+        }
     }
 }

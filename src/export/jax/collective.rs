@@ -3,7 +3,7 @@
 use super::expression::combined;
 use super::text;
 use crate::dtype::DType;
-use crate::export::words::Word;
+use crate::export::words::{Rows, Word};
 use crate::mesh::Mesh;
 use crate::operator::Operator;
 use itertools::Itertools;
@@ -31,6 +31,22 @@ pub(super) fn call(word: &Word, x: &str, dtype: DType, mesh: &Mesh) -> String {
         Word::Permute { axes: on, pairs } => {
             let pairs = pairs.iter().map(|(from, to)| format!("({from}, {to})")).join(", ");
             format!("lax.ppermute({x}, {}, [{pairs}])", axes(*on))
+        }
+        Word::Shift { axes: on, dim, parts } => {
+            let part = |Rows { rows, sent }: &Rows| {
+                let own = match (dim, &parts[..]) {
+                    (_, [_]) => x.to_owned(),
+                    (0, _) => format!("{x}[{}:{}]", rows.start, rows.end),
+                    _ => format!("lax.slice_in_dim({x}, {}, {}, axis={dim})", rows.start, rows.end),
+                };
+                let pairs =
+                    sent.as_ref().map(|pairs| pairs.iter().map(|(from, to)| format!("({from}, {to})")).join(", "));
+                pairs.map_or(own.clone(), |pairs| format!("lax.ppermute({own}, {}, [{pairs}])", axes(*on)))
+            };
+            match &parts[..] {
+                [only] => part(only),
+                _ => format!("jnp.concatenate([{}], axis={dim})", parts.iter().map(part).join(", ")),
+            }
         }
         Word::Own { axes: on, dim, length } => {
             let start = format!("lax.axis_index({}) * {length}", axes(*on));

@@ -10,6 +10,7 @@ use crate::function::{ByNumber, Filler, Function, Scalar};
 use crate::kernel::Kernel;
 use crate::operator::Operator;
 use crate::plan::StepOp;
+use crate::shift::Shift;
 use itertools::Itertools;
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -146,6 +147,15 @@ fn map(function: Function, operands: &[Operand], einsum: &Einsum, dtype: DType, 
         }
         Function::Where => format!("jnp.where({mask}, {b}, {c})"),
         Function::Masked(Scalar(number)) => format!("jnp.where({mask}, {b}, {})", constant(number, dtype)),
+        Function::Shift(Shift { dim, by, wraps: true }) => format!("jnp.roll({a}, {by}, axis={dim})"),
+        Function::Shift(Shift { dim, by, wraps: false }) => {
+            let edges = |place: usize| match place == usize::from(dim) {
+                true => format!("({by}, {}, 0)", -by),
+                false => "(0, 0, 0)".to_owned(),
+            };
+            let edges = (0..einsum.result.len()).map(edges).join(", ");
+            format!("lax.pad({a}, jnp.zeros((), {}), [{edges}])", text::dtype(dtype))
+        }
         Function::Softmax { dim } => format!("jax.nn.softmax({a}, axis={dim})"),
         Function::Fill { dim, valid, with } => filled(&a, dim, valid, with, dtype, lanes),
         Function::Cast(to) => match operands.first() {

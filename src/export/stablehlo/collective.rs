@@ -44,18 +44,18 @@ pub(super) fn word(emit: &mut Emitter, word: &Word, x: &Tensor, mesh: &Mesh) -> 
             to[*join] *= size;
             emit.general("all_to_all", x, &attributes, None, &to)
         }
-        Word::Permute { axes, pairs } => {
-            let at =
-                |group: &[u32], place: u64| usize::try_from(place).ok().and_then(|place| group.get(place)).copied();
-            let devices = members(*axes, mesh);
-            let pairs: Vec<String> = devices
-                .iter()
-                .cartesian_product(pairs)
-                .map(|(group, (from, to))| list([*from, *to].map(|place| at(group, place).unwrap_or_default())))
-                .collect();
-            let (channel, count, pairs) = (emit.channel(), pairs.len(), list(&pairs));
-            let attributes = format!("{channel}, source_target_pairs = dense<{pairs}> : tensor<{count}x2xi64>");
-            emit.general("collective_permute", x, &attributes, None, &x.shape)
+        Word::Permute { axes, pairs } => permuted(emit, x, *axes, pairs, mesh),
+        Word::Shift { axes, dim, parts } => {
+            let mut rows = Vec::new();
+            for part in parts {
+                let own = emit.rows(x, *dim, &part.rows);
+                rows.push(match &part.sent {
+                    None => own,
+                    Some(pairs) if pairs.is_empty() => emit.constant(Number::Is(0.0), &own.shape, own.dtype),
+                    Some(pairs) => permuted(emit, &own, *axes, pairs, mesh),
+                });
+            }
+            emit.concatenated(&rows.iter().collect::<Vec<_>>(), *dim, &x.shape)
         }
         Word::Own { axes, dim, length } => {
             let start = start(emit, *axes, *length, mesh);
@@ -80,6 +80,20 @@ pub(super) fn word(emit: &mut Emitter, word: &Word, x: &Tensor, mesh: &Mesh) -> 
         }
         Word::Fold(operator) => emit.reduce(*operator, x, &[0]),
     }
+}
+
+/// Each block sent to one other device of its group, by position; zeros on devices that get none.
+fn permuted(emit: &mut Emitter, x: &Tensor, axes: Axes, pairs: &[(u64, u64)], mesh: &Mesh) -> Tensor {
+    let at = |group: &[u32], place: u64| usize::try_from(place).ok().and_then(|place| group.get(place)).copied();
+    let devices = members(axes, mesh);
+    let pairs: Vec<String> = devices
+        .iter()
+        .cartesian_product(pairs)
+        .map(|(group, (from, to))| list([*from, *to].map(|place| at(group, place).unwrap_or_default())))
+        .collect();
+    let (channel, count, pairs) = (emit.channel(), pairs.len(), list(&pairs));
+    let attributes = format!("{channel}, source_target_pairs = dense<{pairs}> : tensor<{count}x2xi64>");
+    emit.general("collective_permute", x, &attributes, None, &x.shape)
 }
 
 /// The rank of a device in its group, times `length`.

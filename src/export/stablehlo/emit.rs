@@ -3,7 +3,9 @@
 use crate::dtype::{DType, Format, Kind};
 use crate::function::Filler;
 use crate::operator::Operator;
+use crate::shift::Shift;
 use itertools::Itertools;
+use std::ops::Range;
 
 /// A value and its type.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -148,6 +150,47 @@ impl Emitter {
             return a.clone();
         }
         self.typed("broadcast_in_dim", &[a], &format!("dims = {}", list(places)), (shape, a.dtype))
+    }
+
+    /// Emits the elements of a whole array, moved along a dim.
+    pub(super) fn shifted(&mut self, a: &Tensor, shift: Shift) -> Tensor {
+        let (dim, by) = (shift.dim(), shift.by);
+        if shift.wraps {
+            let rows: Vec<Tensor> = shift
+                .parts(a.shape[dim])
+                .sorted_by_key(|part| part.to.start)
+                .map(|part| self.rows(a, dim, &part.from))
+                .collect();
+            return self.concatenated(&rows.iter().collect::<Vec<_>>(), dim, &a.shape);
+        }
+        let zero = self.constant(Number::Is(0.0), &[], a.dtype);
+        let edges = |own: i64| list((0..a.shape.len()).map(|place| if place == dim { own } else { 0 }));
+        let rest = format!("low = {}, high = {}, interior = {}", edges(by), edges(-by), edges(0));
+        self.typed("pad", &[a, &zero], &rest, (&a.shape, a.dtype))
+    }
+
+    /// Emits arrays one after the other along a dim.
+    pub(super) fn concatenated(&mut self, parts: &[&Tensor], dim: usize, shape: &[u64]) -> Tensor {
+        match parts {
+            [only] => (*only).clone(),
+            _ => self.typed("concatenate", parts, &format!("dim = {dim}"), (shape, parts[0].dtype)),
+        }
+    }
+
+    /// Emits some rows of a dim.
+    pub(super) fn rows(&mut self, a: &Tensor, dim: usize, rows: &Range<u64>) -> Tensor {
+        let mut shape = a.shape.clone();
+        shape[dim] = rows.end - rows.start;
+        if shape == a.shape {
+            return a.clone();
+        }
+        let range = |(place, extent): (usize, &u64)| match place == dim {
+            true => format!("{}:{}", rows.start, rows.end),
+            false => format!("0:{extent}"),
+        };
+        let ranges = a.shape.iter().enumerate().map(range).join(", ");
+        let text = format!("stablehlo.slice {} [{ranges}] : ({}) -> {}", a.name, a.of(), tensor(&shape, a.dtype));
+        self.made(&text, &shape, a.dtype)
     }
 
     /// Emits a reduction over some dims.

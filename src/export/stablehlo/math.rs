@@ -124,7 +124,8 @@ fn map(
     let compared = dtypes.reduce(|left, right| left.elementwise(right).unwrap_or(left)).unwrap_or(dtype);
     let computes = match (function, dtype) {
         (Function::Is(_) | Function::IsNumber(..), _) => compared,
-        (Function::Identity | Function::Fill { .. } | Function::Where | Function::Masked(_), _) => dtype,
+        (Function::Identity | Function::Fill { .. } | Function::Shift(_), _) => dtype,
+        (Function::Where | Function::Masked(_), _) => dtype,
         (_, dtype) => {
             if dtype.is_narrow_float() {
                 DType::F32
@@ -167,6 +168,7 @@ fn computed(emit: &mut Emitter, function: Function, operands: &[Tensor], start: 
             let other = emit.constant(Number::Is(dtype.saturated(number)), &operands[1].shape, dtype);
             emit.select(a, &operands[1], &other)
         }
+        Function::Shift(shift) => emit.shifted(a, shift),
         Function::Softmax { dim } => softmax(emit, a, usize::from(dim)),
         Function::Fill { dim, valid, with } => {
             let lanes = emit.iota(usize::from(dim), &a.shape);

@@ -119,7 +119,7 @@ struct AxisDocument {
 #[derive(Debug, Serialize)]
 struct LoadDocument {
     axis: usize,
-    side: &'static str,
+    side: String,
     /// In tenths of a percent; `None` where there is no such link.
     busy: Vec<Option<u32>>,
     /// Busy time of the busiest link.
@@ -284,7 +284,7 @@ fn mesh(topology: &Topology, timing: &Timing) -> MeshDocument {
     let axis = |axis: &crate::mesh::Axis, wiring: Wiring, rate: u64| AxisDocument {
         name: axis.name.clone(),
         size: axis.size,
-        wiring: wiring.to_string(),
+        wiring: wiring.noun().to_owned(),
         rate: format!("{}/s", crate::units::Bytes(rate)),
     };
     let axes = topology.mesh.axis_ids().map(|id| {
@@ -292,15 +292,8 @@ fn mesh(topology: &Topology, timing: &Timing) -> MeshDocument {
         axis(topology.mesh.axis(id), links.wiring, links.one_way.per_second())
     });
     let wired = topology.machine.axes().iter().zip(&topology.axes);
-    let sides = |wiring| match wiring {
-        Wiring::Ring | Wiring::Line => [(LinkSide::Up, "up"), (LinkSide::Down, "down")],
-        Wiring::Switch => [(LinkSide::Out, "out"), (LinkSide::In, "in")],
-    };
-    let directions = topology.machine.axis_ids().flat_map(|id| {
-        let wiring = topology.axes[id.index()].wiring;
-        sides(wiring).map(|side| (id, side))
-    });
-    let load = |(id, (side, name)): (crate::mesh::AxisId, (LinkSide, &'static str))| {
+    let directions = topology.machine.axis_ids().flat_map(|id| topology.sides(id).map(move |side| (id, side)));
+    let load = |(id, side): (crate::mesh::AxisId, LinkSide)| {
         let links = topology.machine.devices().map(|device| Link { axis: id, side, device });
         let links = links.map(|link| topology.exists(link).then(|| topology.link_id(link))).collect_vec();
         let busiest =
@@ -312,7 +305,7 @@ fn mesh(topology: &Topology, timing: &Timing) -> MeshDocument {
         }
         Some(LoadDocument {
             axis: id.index(),
-            side: name,
+            side: side.to_string(),
             busy,
             most: topology.scale.show(timing.link(busiest).busy),
             bytes: timing.link(busiest).bytes.to_string(),

@@ -127,6 +127,7 @@ pub(super) fn summary(compiled: &Compiled, timing: &Timing, step: StepId, name: 
             | OpKind::Map { .. }
             | OpKind::Kernel(_)
             | OpKind::Fill { .. }
+            | OpKind::Shift { .. }
             | OpKind::Mask { .. } => continue,
         };
         let (ways, bytes) = rows.entry(row_of(id)).or_default();

@@ -15,6 +15,7 @@ use crate::schedule::{
     Array, ArrayId, CoordMap, Cut, Dense, Malformed, OpId, OpKind, Operation, Output, Region, Route, Schedule, Sources,
     words,
 };
+use crate::shift::Shift;
 use crate::span::Span;
 use crate::supply::Supply;
 use std::sync::Arc;
@@ -72,7 +73,8 @@ fn mesh(document: MeshDocument) -> Result<Mesh, DocumentError> {
 
 fn axis(document: AxisDocument) -> Result<Axis, DocumentError> {
     let AxisDocument { name, size, wiring, over } = document;
-    let wiring = wiring.map(|word| known(Place::Mesh, &word, "`ring`, `line` or `switch`", Wiring::from_word(&word)));
+    let wiring =
+        wiring.map(|word| known(Place::Mesh, &word, "`ring`, `line`, `switch` or `full`", Wiring::from_word(&word)));
     Ok(Axis { name, size, wiring: wiring.transpose()?, over })
 }
 
@@ -205,14 +207,22 @@ impl Reader<'_> {
                 dim: dim as usize,
                 valid,
                 with: known(self.place, &with, "`zero`, `one`, `least` or `greatest`", words::filler(&with))?,
-                block: match self.cut(block)? {
-                    Cut::At(block) => block,
-                    Cut::Whole | Cut::Range { .. } => {
-                        return Err(Malformed { place: self.place, flaw: Flaw::Padding }.into());
-                    }
-                },
+                block: self.map(block, Flaw::Padding)?,
             },
+            OpDocument::Shift { dim, by, wraps, length, block } => {
+                let flaw = |flaw| DocumentError::from(Malformed { place: self.place, flaw });
+                let dim = u8::try_from(dim).map_err(|_| flaw(Flaw::UnknownDim(dim as usize)))?;
+                OpKind::Shift { shift: Shift { dim, by, wraps }, length, block: self.map(block, Flaw::Shift)? }
+            }
         })
+    }
+
+    /// A coordinate map. Other cuts are a flaw.
+    fn map(&self, document: CutDocument, flaw: Flaw) -> Result<CoordMap, DocumentError> {
+        match self.cut(document)? {
+            Cut::At(map) => Ok(map),
+            Cut::Whole | Cut::Range { .. } => Err(Malformed { place: self.place, flaw }.into()),
+        }
     }
 
     fn region(&self, document: Vec<CutDocument>) -> Result<Region, DocumentError> {

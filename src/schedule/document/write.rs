@@ -131,6 +131,13 @@ fn kind(mesh: &Mesh, kind: &OpKind) -> OpDocument {
             OpDocument::Map { function: function.to_string(), einsum: einsum.to_string() }
         }
         OpKind::Kernel(kernel) => OpDocument::Call { kernel: words::kernel_text(kernel) },
+        OpKind::Shift { shift, length, block } => OpDocument::Shift {
+            dim: u32::from(shift.dim),
+            by: shift.by,
+            wraps: shift.wraps,
+            length: *length,
+            block: cut(mesh, &Cut::At(block.clone())),
+        },
         OpKind::Mask { axes } => OpDocument::Mask { axes: names(mesh, axes.iter().copied()) },
         OpKind::Fill { dim, valid, with, block } => OpDocument::Fill {
             dim: u32::try_from(*dim).unwrap_or(u32::MAX),

@@ -24,8 +24,10 @@ pub(super) fn candidates(wiring: Wiring, n: u64) -> Vec<Method> {
             [vec![Method::BidirectionalRingPair, Method::MeetInMiddleRing], few(&[Method::ScatterGather])].concat()
         }
         Wiring::Line => [vec![Method::Line], few(&[Method::ScatterGather])].concat(),
-        Wiring::Switch if n == 2 => vec![Method::Line],
-        Wiring::Switch => [vec![Method::Line, Method::Tree], few(&[Method::ScatterGather, Method::Direct])].concat(),
+        Wiring::Switch | Wiring::Full if n == 2 => vec![Method::Line],
+        Wiring::Switch | Wiring::Full => {
+            [vec![Method::Line, Method::Tree], few(&[Method::ScatterGather, Method::Direct])].concat()
+        }
     }
 }
 
@@ -136,6 +138,8 @@ fn along(method: Method, n: usize) -> Vec<Parents> {
         | Method::Chain
         | Method::FuriosaRotation
         | Method::FuriosaDiagonal
+        | Method::BalancedFuriosaRotation
+        | Method::BalancedFuriosaDiagonal
         | Method::DirectHalves
         | Method::DirectParity
         | Method::LinkByLink

@@ -20,6 +20,7 @@ mod quad;
 mod ring;
 mod rotations;
 mod routed;
+mod shift;
 mod spanning;
 mod spread;
 mod trees;
@@ -32,54 +33,59 @@ pub use packed::Packed;
 pub use quad::Quad;
 pub use routed::Routed;
 pub(crate) use routed::longest;
+pub use shift::Shifted;
 
 use super::{Builder, OpId};
 use crate::collective::CollectiveKind;
 use crate::mesh::{Axes, Wiring};
+use crate::method::Family;
 pub use crate::method::Method;
 use crate::operator::Operator;
 use place::Place;
 
 /// The methods for a collective along a run of this wiring and length, the default first.
 ///
-/// A run of length 2 is one cable, so a line even in a ring; length 1 needs no method.
+/// A run of length 2 is one cable, so a line even in a ring or a full mesh; length 1 needs no method.
 pub fn candidates(kind: CollectiveKind, wiring: Wiring, n: u64) -> Vec<Method> {
-    let wiring = if n == 2 && wiring == Wiring::Ring { Wiring::Line } else { wiring };
+    let wiring = if n == 2 && matches!(wiring, Wiring::Ring | Wiring::Full) { Wiring::Line } else { wiring };
     if n < 2 {
         return Vec::new();
     }
     match kind {
         CollectiveKind::AllGather => {
-            // Over a switch that is the one hop.
-            let direct = if n > 2 && wiring != Wiring::Switch { vec![Method::Broadcast] } else { Vec::new() };
+            // Over a switch and in a full mesh that is the one hop.
+            let direct = if n > 2 && !wiring.is_one_hop() { vec![Method::Broadcast] } else { Vec::new() };
             [gathers(wiring, n), doublings(wiring, n), direct].concat()
         }
         CollectiveKind::ReduceScatter => {
-            [gathers(wiring, n), doublings(wiring, n), vec![Method::FuriosaDiagonal]].concat()
+            let furiosa = vec![Method::FuriosaDiagonal];
+            let balanced = balanced(wiring, n, &[Method::BalancedFuriosaDiagonal]);
+            [gathers(wiring, n), doublings(wiring, n), furiosa, balanced, wholes(wiring, n)].concat()
         }
         CollectiveKind::AllReduce => {
             let furiosa = vec![Method::FuriosaDiagonal, Method::FuriosaRotation];
-            [gathers(wiring, n), doublings(wiring, n), trees(wiring, n), furiosa].concat()
+            let balanced = balanced(wiring, n, &[Method::BalancedFuriosaDiagonal, Method::BalancedFuriosaRotation]);
+            [gathers(wiring, n), doublings(wiring, n), trees(wiring, n), furiosa, balanced].concat()
         }
         CollectiveKind::AllToAll => match wiring {
             Wiring::Ring => exchange::on_ring(n),
             Wiring::Line if n > 2 => vec![Method::Line, Method::LineBundled, Method::Direct],
             // With three as many rounds as messages.
-            Wiring::Switch if n > 3 && n <= bruck::LONGEST => vec![Method::Direct, Method::Bruck],
-            Wiring::Line | Wiring::Switch => vec![Method::Direct],
+            Wiring::Switch | Wiring::Full if n > 3 && n <= bruck::LONGEST => vec![Method::Direct, Method::Bruck],
+            Wiring::Line | Wiring::Switch | Wiring::Full => vec![Method::Direct],
         },
-        CollectiveKind::Permute => vec![Method::Direct],
+        CollectiveKind::Permute | CollectiveKind::Shift => vec![Method::Direct],
         CollectiveKind::Reshard => vec![Method::Routed],
         CollectiveKind::Broadcast => broadcast::candidates(wiring, n),
         CollectiveKind::Slice | CollectiveKind::Open => Vec::new(),
     }
 }
 
-/// Whether a collective supports a method outside its [`candidates`]: a ring over a switch, whose messages are not faster
-/// than others, as libraries use it.
+/// Whether a collective supports a method outside its [`candidates`]: a ring over a switch or in a full mesh, whose messages
+/// are not faster than others, as libraries use it.
 pub fn takes(method: Method, kind: CollectiveKind, wiring: Wiring, n: u64) -> bool {
     let gathers = [CollectiveKind::AllGather, CollectiveKind::ReduceScatter, CollectiveKind::AllReduce];
-    method == Method::ClockwiseRing && wiring == Wiring::Switch && gathers.contains(&kind) && n >= 2
+    method == Method::ClockwiseRing && wiring.is_one_hop() && gathers.contains(&kind) && n >= 2
 }
 
 /// The methods for gathers, and for reductions along the same paths.
@@ -99,7 +105,7 @@ fn gathers(wiring: Wiring, n: u64) -> Vec<Method> {
             methods
         }
         Wiring::Line => vec![Method::Line],
-        Wiring::Switch => vec![Method::OneHop],
+        Wiring::Switch | Wiring::Full => vec![Method::OneHop],
     }
 }
 
@@ -118,14 +124,28 @@ fn doublings(wiring: Wiring, n: u64) -> Vec<Method> {
     methods
 }
 
+/// The methods that send whole values from all to all. Over a switch that is the rotation.
+fn wholes(wiring: Wiring, n: u64) -> Vec<Method> {
+    match wiring {
+        Wiring::Ring if n > 2 => vec![Method::Broadcast],
+        Wiring::Line if n > 2 => vec![Method::LineBroadcast],
+        Wiring::Ring | Wiring::Line | Wiring::Switch | Wiring::Full => Vec::new(),
+    }
+}
+
 /// The methods that combine whole values along the way.
 fn trees(wiring: Wiring, n: u64) -> Vec<Method> {
-    match wiring {
+    let trees = match wiring {
         _ if n == 2 => Vec::new(),
-        Wiring::Ring => vec![Method::Tree, Method::DoubleBinaryTree, Method::Broadcast],
-        Wiring::Line => vec![Method::Chain, Method::Tree, Method::DoubleBinaryTree, Method::LineBroadcast],
-        Wiring::Switch => vec![Method::Tree, Method::DoubleBinaryTree],
-    }
+        Wiring::Line => vec![Method::Chain, Method::Tree, Method::DoubleBinaryTree],
+        Wiring::Ring | Wiring::Switch | Wiring::Full => vec![Method::Tree, Method::DoubleBinaryTree],
+    };
+    [trees, wholes(wiring, n)].concat()
+}
+
+/// These methods on an even ring; elsewhere there is no antipode, or it is a neighbour.
+fn balanced(wiring: Wiring, n: u64, methods: &[Method]) -> Vec<Method> {
+    if wiring == Wiring::Ring && n > 2 && n.is_multiple_of(2) { methods.to_vec() } else { Vec::new() }
 }
 
 /// Gathers the shards of a group along `dim` in rank order: `[.., e, ..] -> [.., n·e, ..]`.
@@ -156,7 +176,7 @@ fn gather_stage(builder: &mut Builder<'_>, method: Method, place: Place, shard: 
     match (ring::flow(method, n), doubling::rounds(method, n)) {
         (Some(flow), _) => ring::all_gather(builder, flow, place, shard),
         (None, Some(rounds)) => doubling::all_gather(builder, &rounds, place, shard),
-        (None, None) => rotations::all_gather(builder, place, shard),
+        (None, None) => rotations::all_gather(builder, method, place, shard),
     }
 }
 
@@ -166,10 +186,13 @@ fn scatter_stage(builder: &mut Builder<'_>, method: Method, place: Place, value:
     if n == 1 {
         return value;
     }
+    if method.family() == Family::Whole {
+        return ring::reduce_scatter_whole(builder, method, place, value, operator);
+    }
     match (ring::flow(method, n), doubling::rounds(method, n)) {
         (Some(flow), _) => ring::reduce_scatter(builder, flow, place, value, operator),
         (None, Some(rounds)) => doubling::reduce_scatter(builder, &rounds, place, value, operator),
-        (None, None) => rotations::reduce_scatter(builder, place, value, operator),
+        (None, None) => rotations::reduce_scatter(builder, method, place, value, operator),
     }
 }
 
@@ -209,20 +232,24 @@ pub fn all_reduce_in_chunks(
         return sum;
     }
     let dim = by.extents(value).iter().position(|extent| extent.is_multiple_of(n));
+    let rotation = match method {
+        Method::BalancedFuriosaRotation | Method::BalancedFuriosaDiagonal => Method::BalancedFuriosaRotation,
+        _ => Method::FuriosaRotation,
+    };
     match (method, dim) {
         (Method::Broadcast | Method::LineBroadcast, _) => ring::all_reduce(by, method, axes, value, operator),
         (Method::RecursiveDoubling, _) if n.is_power_of_two() => doubling::all_reduce(by, axes, value, operator),
-        (_, Some(dim)) if method != Method::FuriosaRotation => {
+        (_, Some(dim)) if method != rotation => {
             let part = reduce_scatter(builder, method, axes, value, dim, operator);
             all_gather(builder, method, axes, part, dim)
         }
         // To keep their order takes n places for each of n terms.
-        _ if by.keeps_order(value) && n > ordered::MOST_TERMS && method != Method::FuriosaRotation => {
+        _ if by.keeps_order(value) && n > ordered::MOST_TERMS && method != rotation => {
             let tree = trees::all_reduce(&mut builder.by(Method::Tree.name()), Method::Tree, axes, value, operator, 1);
             tree.unwrap_or_else(|| {
-                rotations::all_reduce(&mut builder.by(Method::FuriosaRotation.name()), axes, value, operator)
+                rotations::all_reduce(&mut builder.by(rotation.name()), rotation, axes, value, operator)
             })
         }
-        _ => rotations::all_reduce(&mut builder.by(Method::FuriosaRotation.name()), axes, value, operator),
+        _ => rotations::all_reduce(&mut builder.by(rotation.name()), rotation, axes, value, operator),
     }
 }

@@ -221,19 +221,12 @@ impl Reduction<'_, '_> {
     }
 }
 
-/// Whole values travel both ways, round a ring until they meet or up to the ends of a line, and each device combines all
-/// it receives.
-pub(super) fn all_reduce(
-    builder: &mut Builder<'_>,
-    method: Method,
-    axes: Axes,
-    value: OpId,
-    operator: Operator,
-) -> OpId {
+/// Whole values travel both ways, round a ring until they meet or up to the ends of a line.
+fn whole_values(builder: &mut Builder<'_>, method: Method, axes: Axes, value: OpId) -> Vec<Term> {
     let n = axes.group_size(builder.mesh());
     let like = if method == Method::LineBroadcast { Method::Line } else { Method::MeetInMiddleRing };
-    let Some(flow) = flow(like, n) else { return value };
-    let mut terms = vec![Term { value, from: 0, wrap: flow.wrap }];
+    let mut terms = vec![Term { value, from: 0, wrap: false }];
+    let Some(flow) = flow(like, n) else { return terms };
     let (mut up, mut down) = (value, value);
     for step in 1..=flow.up.max(flow.down) {
         if step <= flow.up {
@@ -245,5 +238,33 @@ pub(super) fn all_reduce(
             terms.push(Term { value: down, from: step, wrap: flow.wrap });
         }
     }
+    terms
+}
+
+/// Each device combines all whole values.
+pub(super) fn all_reduce(
+    builder: &mut Builder<'_>,
+    method: Method,
+    axes: Axes,
+    value: OpId,
+    operator: Operator,
+) -> OpId {
+    let terms = whole_values(builder, method, axes, value);
     combine(builder, axes, &terms, operator)
+}
+
+/// Each device combines its block of all whole values.
+pub(super) fn reduce_scatter_whole(
+    builder: &mut Builder<'_>,
+    method: Method,
+    place: Place,
+    value: OpId,
+    operator: Operator,
+) -> OpId {
+    let here = CoordMap::along(builder.mesh(), place.axes, 0, false);
+    let mut blocks = Vec::new();
+    for term in whole_values(builder, method, place.axes, value) {
+        blocks.push(place.slot(builder, term.value, here.clone(), None));
+    }
+    builder.add(&blocks, operator)
 }

@@ -2,29 +2,70 @@
 //! exchange on a switch.
 //!
 //! Vectors are in gather form: in step k the device of rank d receives from the one of rank (d + k) mod n.
+//!
+//! On an even ring the antipode is as far either way. One way, its messages load the links of that direction with n²/8 + n/4
+//! blocks and the others with n²/8 - n/4; the balanced methods send a half each way, which loads all links with n²/8.
 
 use super::super::{Builder, CoordMap, OpId, Route, Sources};
+use super::Method;
 use super::ordered::{Term, combine};
-use super::place::{Place, length};
+use super::place::{Place, halves, length, range_region};
 use crate::mesh::Axes;
 use crate::operator::Operator;
+use itertools::Itertools;
+
+/// The values of the devices 0, 1, .., n-1 further up, where `value` makes what is shifted by k.
+///
+/// The balanced methods send the farthest first, so that no link waits for them at the end.
+fn shifted(
+    builder: &mut Builder<'_>,
+    method: Method,
+    axes: Axes,
+    mut value: impl FnMut(&mut Builder<'_>, i64) -> OpId,
+) -> Vec<OpId> {
+    let n = length(builder, axes);
+    let is_balanced = matches!(method, Method::BalancedFuriosaRotation | Method::BalancedFuriosaDiagonal);
+    let far = |k: &i64| if is_balanced { -(*k).min(n - k) } else { *k };
+    let mut values = Vec::new();
+    for k in (0..n).sorted_by_key(far) {
+        let sent = value(builder, k);
+        let at_antipode = is_balanced && n > 2 && 2 * k == n;
+        let arrived = if at_antipode { both_ways(builder, axes, sent, k) } else { shift(builder, axes, sent, k) };
+        values.push((k, arrived));
+    }
+    values.into_iter().sorted_by_key(|(k, _)| *k).map(|(_, arrived)| arrived).collect()
+}
 
 /// The value of the device k further up; k = 0 moves nothing.
-pub(super) fn shift(builder: &mut Builder<'_>, axes: Axes, value: OpId, k: i64) -> OpId {
+fn shift(builder: &mut Builder<'_>, axes: Axes, value: OpId, k: i64) -> OpId {
     if k == 0 {
         return value;
     }
     builder.shuffle(value, Sources::Shift { axes, by: k, wrap: true }, Route::Shortest)
 }
 
+/// The value of the antipode, k links away: one half from each side. A single element comes one way.
+fn both_ways(builder: &mut Builder<'_>, axes: Axes, value: OpId, k: i64) -> OpId {
+    let extents = builder.extents(value).to_vec();
+    let Some(parts) = halves(&extents) else { return shift(builder, axes, value, k) };
+    let mut pieces = Vec::new();
+    for (part, hops) in parts.iter().zip([k, -k]) {
+        let half = builder.slice_range(value, part.dim, part.range.clone());
+        let sources = Sources::Shift { axes, by: -hops, wrap: true };
+        let arrived = builder.shuffle(half, sources, Route::Hops(hops));
+        pieces.push((arrived, range_region(extents.len(), part)));
+    }
+    builder.assemble(extents.clone(), extents, pieces)
+}
+
 /// Shard k further up goes into slot (c + k) mod n.
-pub(super) fn all_gather(builder: &mut Builder<'_>, place: Place, shard: OpId) -> OpId {
+pub(super) fn all_gather(builder: &mut Builder<'_>, method: Method, place: Place, shard: OpId) -> OpId {
     let n = place.axes.group_size(builder.mesh());
     let mut extents = builder.extents(shard).to_vec();
     let mut pieces = Vec::new();
-    for k in 0..length(builder, place.axes) {
+    for (k, value) in (0..).zip(shifted(builder, method, place.axes, |_, _| shard)) {
         let slot = place.region(&extents, CoordMap::along(builder.mesh(), place.axes, k, true), None);
-        pieces.push((shift(builder, place.axes, shard, k), slot));
+        pieces.push((value, slot));
     }
     extents[place.dim] *= n;
     let view = place.view(&extents, n);
@@ -32,20 +73,28 @@ pub(super) fn all_gather(builder: &mut Builder<'_>, place: Place, shard: OpId) -
 }
 
 /// In step k the device at c keeps block (c - k) mod n, which is shifted to its owner; all are added at the end.
-pub(super) fn reduce_scatter(builder: &mut Builder<'_>, place: Place, value: OpId, operator: Operator) -> OpId {
-    let mut terms = Vec::new();
-    for k in 0..length(builder, place.axes) {
-        let diagonal = place.slot(builder, value, CoordMap::along(builder.mesh(), place.axes, -k, true), None);
-        terms.push(shift(builder, place.axes, diagonal, k));
-    }
+pub(super) fn reduce_scatter(
+    builder: &mut Builder<'_>,
+    method: Method,
+    place: Place,
+    value: OpId,
+    operator: Operator,
+) -> OpId {
+    let terms = shifted(builder, method, place.axes, |builder, k| {
+        place.slot(builder, value, CoordMap::along(builder.mesh(), place.axes, -k, true), None)
+    });
     builder.add(&terms, operator)
 }
 
 /// Whole values, each shifted from the original one; all are added at the end.
-pub(super) fn all_reduce(builder: &mut Builder<'_>, axes: Axes, value: OpId, operator: Operator) -> OpId {
-    let mut terms = Vec::new();
-    for from in 0..length(builder, axes) {
-        terms.push(Term { value: shift(builder, axes, value, from), from, wrap: true });
-    }
+pub(super) fn all_reduce(
+    builder: &mut Builder<'_>,
+    method: Method,
+    axes: Axes,
+    value: OpId,
+    operator: Operator,
+) -> OpId {
+    let values = shifted(builder, method, axes, |_, _| value);
+    let terms: Vec<Term> = (0..).zip(values).map(|(from, value)| Term { value, from, wrap: true }).collect();
     combine(builder, axes, &terms, operator)
 }

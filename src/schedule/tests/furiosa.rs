@@ -1,7 +1,7 @@
 //! The vectors of Furiosa's algorithms, as they are printed in their description.
 
 use super::*;
-use crate::schedule::{Cut, OpKind};
+use crate::schedule::{Cut, OpKind, Route};
 
 /// The vectors of the slices and of the shuffles, in list order.
 fn vectors(schedule: &Schedule) -> (Vec<Vec<u64>>, Vec<Vec<u32>>) {
@@ -67,4 +67,32 @@ fn all_reduce_by_rotation_shifts_the_original() {
     let terms = schedule.operands(sum);
     assert_eq!((terms.len(), terms[0]), (4, input));
     assert!(terms[1..].iter().all(|term| schedule.operands(*term) == [input]));
+}
+
+/// Step 2 of four in two halves, which arrive from both sides; all other vectors are the plain ones.
+#[test]
+fn the_antipode_of_the_balanced_methods() {
+    for (task, method) in [
+        (Task::Scatter { dim: 0, operator: Operator::Sum }, Method::BalancedFuriosaDiagonal),
+        (Task::Reduce { operator: Operator::Sum }, Method::BalancedFuriosaRotation),
+    ] {
+        let (schedule, sum) = build(&meshes(4)[0], &[4, 2], task, method);
+        let mut shuffles = Vec::new();
+        for id in schedule.ids() {
+            if let OpKind::Shuffle { sources, route } = &schedule.operation(id).kind {
+                let sources: Vec<u32> =
+                    schedule.mesh.devices().map(|device| sources.of(&schedule.mesh, device).unwrap().0).collect();
+                shuffles.push((sources, *route));
+            }
+        }
+        let [across, one, three] = [vec![2, 3, 0, 1], vec![1, 2, 3, 0], vec![3, 0, 1, 2]];
+        let expected = [
+            (across.clone(), Route::Hops(2)),
+            (across, Route::Hops(-2)),
+            (one, Route::Shortest),
+            (three, Route::Shortest),
+        ];
+        assert_eq!(shuffles, expected);
+        assert_eq!(schedule.operands(sum).len(), 4);
+    }
 }

@@ -86,6 +86,7 @@ fn step(schedule: &Schedule, id: OpId, kind: &OpKind, operands: &[&Vec<Block>], 
         | OpKind::Kernel(_)
         | OpKind::Reduce { .. }
         | OpKind::Fill { .. }
+        | OpKind::Shift { .. }
         | OpKind::Mask { .. } => {
             unreachable!("no collective")
         }

@@ -80,9 +80,18 @@ fn candidates_fit_the_wiring() {
     assert_eq!(names(CollectiveKind::AllGather, ring, 5), [&rings[..], &["bruck", "broadcast"]].concat());
     assert_eq!(names(CollectiveKind::AllGather, ring, 6)[0], "balanced_meet_in_middle_ring");
     let doublings = ["bruck", "recursive_doubling", "recursive_halving"];
-    let diagonal = ["furiosa_diagonal"];
+    let diagonal = ["furiosa_diagonal", "line_broadcast"];
     assert_eq!(names(CollectiveKind::ReduceScatter, line, 4), [&["line"], &doublings[..], &diagonal].concat());
-    assert_eq!(names(CollectiveKind::ReduceScatter, line, 3), ["line", "bruck", "furiosa_diagonal"]);
+    assert_eq!(names(CollectiveKind::ReduceScatter, line, 3), ["line", "bruck", "furiosa_diagonal", "line_broadcast"]);
+    let balanced = ["balanced_furiosa_diagonal", "balanced_furiosa_rotation"];
+    assert!(names(CollectiveKind::ReduceScatter, ring, 6).ends_with(&["furiosa_diagonal", balanced[0], "broadcast"]));
+    assert!(names(CollectiveKind::ReduceScatter, ring, 5).ends_with(&["furiosa_diagonal", "broadcast"]));
+    assert!(names(CollectiveKind::AllReduce, ring, 4).ends_with(&balanced));
+    for (wiring, n) in [(ring, 2), (ring, 5), (line, 4), (switch, 4)] {
+        let all =
+            [CollectiveKind::ReduceScatter, CollectiveKind::AllReduce].map(|kind| names(kind, wiring, n)).concat();
+        assert!(!all.iter().any(|name| balanced.contains(name)), "{wiring} of {n}");
+    }
     assert_eq!(
         names(CollectiveKind::AllReduce, line, 5),
         [
@@ -107,6 +116,11 @@ fn candidates_fit_the_wiring() {
     assert_eq!(names(CollectiveKind::AllToAll, ring, 3), ["direct"]);
     assert_eq!(names(CollectiveKind::AllToAll, ring, 5), ["direct", "bundled", "link_by_link"]);
     assert_eq!(names(CollectiveKind::AllToAll, line, 5), ["line", "line_bundled", "direct"]);
+    let full = Wiring::Full;
+    assert_eq!(names(CollectiveKind::AllGather, full, 2), ["line"]);
+    assert_eq!(names(CollectiveKind::AllGather, full, 3), ["one_hop", "bruck"]);
+    assert_eq!(names(CollectiveKind::AllToAll, full, 8), ["direct", "bruck"]);
+    assert_eq!(names(CollectiveKind::Broadcast, full, 8), ["line", "tree", "scatter_gather", "direct"]);
     assert!(names(CollectiveKind::Slice, ring, 4).is_empty());
 }
 

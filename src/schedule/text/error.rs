@@ -195,6 +195,7 @@ fn name(rule: Rule) -> &'static str {
         | Rule::reduce
         | Rule::map
         | Rule::fill
+        | Rule::shift
         | Rule::switch_sum
         | Rule::mask
         | Rule::slice_word
@@ -205,6 +206,7 @@ fn name(rule: Rule) -> &'static str {
         | Rule::mat_mul_word
         | Rule::map_word
         | Rule::fill_word
+        | Rule::shift_word
         | Rule::switch_sum_word
         | Rule::mask_word => KIND,
         Rule::call | Rule::called | Rule::call_word => "`call`",
@@ -214,6 +216,7 @@ fn name(rule: Rule) -> &'static str {
         Rule::donated => "`donated`",
         Rule::reduce_word => "`reduce`",
         Rule::one_cut | Rule::coordinate_map | Rule::modular | Rule::vector | Rule::sum | Rule::none => MAP,
+        Rule::distance => "a distance such as `-3`",
         Rule::first | Rule::term => "a coordinate or a number",
         Rule::sign => "`+` or `-`",
         Rule::entry => "a rank, or `-` for none",

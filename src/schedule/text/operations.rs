@@ -9,6 +9,7 @@ use crate::function::{Filler, Function};
 use crate::method::Method;
 use crate::operator::Operator;
 use crate::schedule::{Cut, OpId, OpKind, Operation, Region, words};
+use crate::shift::Shift;
 use crate::span::Span;
 use pest::iterators::Pair;
 
@@ -79,6 +80,7 @@ impl<'a> Reader<'a> {
             Rule::reduce => OpKind::Reduce { operator: operator(kind)?, einsum: einsum(kind)? },
             Rule::map => OpKind::Map { function: function(kind)?, einsum: einsum(kind)? },
             Rule::call => OpKind::Kernel(kernel(kind)?),
+            Rule::shift => self.shift(kind)?,
             _ => self.fill(kind)?,
         };
         Ok((op, operands))
@@ -116,6 +118,20 @@ impl<'a> Reader<'a> {
         let valid = numbers.next().map(|number| number.number()).transpose()?.unwrap_or_default();
         let block = kind.find(Rule::coordinate_map).map(|map| self.map(&map)).transpose()?;
         Ok(OpKind::Fill { dim, valid, with, block: block.unwrap_or(crate::schedule::CoordMap::constant(0)) })
+    }
+
+    /// Parses `shift dim 0 by -3 of 16, block x`.
+    fn shift(&self, kind: &Part<'a>) -> Read<OpKind> {
+        let mut numbers = kind.all(Rule::number);
+        let dim = numbers.next();
+        let dim = dim.map(|dim| dim.known("a dim of the operand, from 0", dim.text().parse().ok())).transpose()?;
+        let length = numbers.next().map(|number| number.number()).transpose()?.unwrap_or_default();
+        let by = kind.find(Rule::distance);
+        let by = by.map(|by| by.known("a distance of at most 2^63", by.text().parse().ok())).transpose()?;
+        let wraps = kind.find(Rule::shift_word).is_some_and(|word| word.text() == "roll");
+        let shift = Shift { dim: dim.unwrap_or_default(), by: by.unwrap_or_default(), wraps };
+        let block = kind.find(Rule::coordinate_map).map(|map| self.map(&map)).transpose()?;
+        Ok(OpKind::Shift { shift, length, block: block.unwrap_or(crate::schedule::CoordMap::constant(0)) })
     }
 }
 

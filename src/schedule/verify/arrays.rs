@@ -174,6 +174,10 @@ pub(super) fn map_extents(function: Function, einsum: &Einsum, extents: &[&[u64]
             ensure(usize::from(dim) < result.len(), Flaw::UnknownDim(usize::from(dim)))?;
             ensure(valid > 0, Flaw::Padding)?;
         }
+        Function::Shift(shift) => {
+            let length = *result.get(shift.dim()).ok_or(Flaw::UnknownDim(shift.dim()))?;
+            ensure((1..=length).contains(&shift.by.unsigned_abs()), Flaw::Shift)?;
+        }
         Function::Over(n) => ensure(n > 0, Flaw::Einsum)?,
         Function::ByNumber(..) | Function::Masked(_) | Function::IsNumber(..) => {
             ensure(function.number().is_some_and(|c| !c.is_nan()), Flaw::Einsum)?;

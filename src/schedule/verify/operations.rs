@@ -50,6 +50,12 @@ pub(super) fn check(schedule: &Schedule, id: OpId) -> Result<(), Flaw> {
             check_map(mesh, block)?;
             Cow::Borrowed(first)
         }
+        OpKind::Shift { shift, length, block } => {
+            ensure(shift.dim() < first.len(), Flaw::UnknownDim(shift.dim()))?;
+            ensure((1..=*length).contains(&shift.by.unsigned_abs()), Flaw::Shift)?;
+            check_map(mesh, block)?;
+            Cow::Borrowed(first)
+        }
         OpKind::Mask { axes } => {
             ensure(operation.dtype != DType::Bool, Flaw::WrongDType)?;
             check_axes(mesh, axes.iter().copied())?;

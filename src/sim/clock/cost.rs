@@ -47,7 +47,9 @@ pub(super) fn compute_time(
         }
         // A slice reads only the part of the operand that it keeps.
         OpKind::Slice { .. } => moved(written.saturating_mul(2)),
-        OpKind::Add { .. } | OpKind::Assemble { .. } | OpKind::Mask { .. } => moved(traffic),
+        // What comes round is in its place.
+        OpKind::Shift { shift, .. } if shift.wraps => Time::ZERO,
+        OpKind::Add { .. } | OpKind::Assemble { .. } | OpKind::Shift { .. } | OpKind::Mask { .. } => moved(traffic),
         _ => topology.memory_time(traffic, access.starts).time(),
     }
 }

@@ -65,6 +65,7 @@ fn is_move(kind: &OpKind) -> bool {
         | OpKind::Assemble { .. }
         | OpKind::AllGather { .. }
         | OpKind::SwitchSum { .. }
+        | OpKind::Shift { .. }
         | OpKind::Mask { .. } => true,
         OpKind::Input { .. }
         | OpKind::MatMul { .. }

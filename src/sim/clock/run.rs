@@ -451,7 +451,6 @@ impl<'a> Run<'a> {
 
 /// The links of a device along a machine axis.
 pub(super) fn links_of(topology: &Topology, axis: AxisId, device: DeviceId) -> impl Iterator<Item = LinkId> + '_ {
-    let sides = [LinkSide::Up, LinkSide::Down, LinkSide::Out, LinkSide::In];
-    let links = sides.into_iter().map(move |side| Link { axis, side, device });
+    let links = topology.sides(axis).map(move |side| Link { axis, side, device });
     links.filter(|link| topology.exists(*link)).map(|link| topology.link_id(link))
 }

@@ -31,10 +31,11 @@ use super::compute;
 use super::digits::{Digit, Digits, lie_apart, unite};
 use super::run::{self, Run, Stop};
 use super::strided::Lies;
-use super::symmetry::{cut_by, cuttings};
+use super::symmetry::{Turning, cut_by, cuttings};
 use crate::layout::Sharding;
 use crate::mesh::AxisId;
 use crate::schedule::{ArrayId, CoordMap, OpId, OpKind, Output, Turn};
+use crate::shift::Shift;
 use std::rc::Rc;
 
 /// Number of low term digits for which every subset is tried, see [`ways`].
@@ -156,6 +157,12 @@ impl Run<'_> {
             OpKind::Fill { dim, block, .. } => {
                 self.computed(place, operands)?;
                 self.check_filler(place, *dim, block, blocks)?;
+                self.regular(place, blocks)
+            }
+            OpKind::Shift { shift, length, block } => {
+                self.computed(place, operands)?;
+                self.check_filler(place, shift.dim(), block, blocks)?;
+                self.check_shift(place, id, (*shift, *length, block), [&operands[0].blocks, blocks])?;
                 self.regular(place, blocks)
             }
         }
@@ -293,6 +300,39 @@ impl Run<'_> {
                 (Some(_), _) => return Err(Stop::Asymmetric(axis)),
             };
             if map.turn(self.mesh(), axis, extent / length) != Some(wanted) {
+                return Err(Stop::Asymmetric(axis));
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that a shift takes its elements on every device, given that it does on the representatives.
+    ///
+    /// A step along the axis must be a shift itself, round the whole dim: then both can be done in either order. Digits below the
+    /// first one would carry. And what becomes 0 on a representative is needed on other devices.
+    fn check_shift(
+        &mut self,
+        place: usize,
+        id: OpId,
+        (shift, length, map): (Shift, u64, &CoordMap),
+        [operand, blocks]: [&[Option<Rc<Block>>]; 2],
+    ) -> Result<(), Stop> {
+        let Turning { axis, n, .. } = &self.symmetry.axes[place];
+        let (axis, n) = (*axis, *n);
+        let mut turns = false;
+        for block in blocks.iter().flatten() {
+            let (inside, beside) = self.turning_in(place, block)?;
+            for digit in inside.iter().chain(beside.iter()).filter(|digit| digit.dim == shift.dim()) {
+                if digit.weight.checked_mul(n) != Some(length) {
+                    return Err(Stop::Asymmetric(axis));
+                }
+                turns = true;
+            }
+        }
+        let representatives = self.symmetry.orbits.representatives().to_vec();
+        for (device, own) in representatives.into_iter().zip(operand).filter(|_| turns) {
+            let Some(own) = own else { continue };
+            if !compute::is_round(self, id, device, (shift, length, map), own).is_ok_and(|is_round| is_round) {
                 return Err(Stop::Asymmetric(axis));
             }
         }

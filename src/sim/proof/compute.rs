@@ -2,6 +2,7 @@
 
 use super::block::{Block, Holding, Piece, TooManyPieces, row_major, signed, unravel};
 use super::boxes::{self, Cuboid, Interval};
+use super::cut;
 use super::flaw::Flaw;
 use super::parts::Parts;
 use super::run::{self, Run, too_many};
@@ -16,6 +17,8 @@ use crate::operator::Operator;
 use crate::passes::{self, Passage};
 use crate::schedule::view::groups;
 use crate::schedule::{CoordMap, OpId};
+use crate::shift::Shift;
+use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -487,7 +490,7 @@ pub(super) fn map(
     }
     let ranges = meet(run, id, device, &canonical.einsum, &operands)?;
     let region = kept(&canonical.einsum, &ranges);
-    check_softmax(run, id, device, function, term, &region)?;
+    check_whole(run, id, device, function, term, &region)?;
     let parts = map_parts(run, function, term, &passed, &operands);
     run.spend(parts.len())?;
     let term = done.map_or(term, |pending| run.terms.pending(term, pending));
@@ -544,6 +547,109 @@ pub(super) fn fill(
     map(run, id, device, function, &einsum, &[block])
 }
 
+/// The last step of a shift of one block, in which the rows that come from somewhere must be in their places.
+///
+/// Zeros are right whatever contributions they are taken for: all contributions to them are 0.
+pub(super) fn shift(
+    run: &mut Run<'_>,
+    id: OpId,
+    device: DeviceId,
+    (shift, length, place): (Shift, u64, &CoordMap),
+    block: &Rc<Block>,
+) -> Result<Rc<Block>, Flaw> {
+    let (dim, by) = (shift.dim(), shift.by);
+    let extent = block.extents[dim];
+    let index = place.at(run.mesh(), device);
+    let misplaced = |run: &Run<'_>, rows: &Operand| {
+        let slot = run.terms.slot(rows.term, &hulls(&rows.region));
+        Flaw::ShiftPlace { site: run.site(id, device), dim, slot }
+    };
+    let rows = index.and_then(|index| shift.sourced(index, extent, length));
+    let kept = rows.clone().filter(|rows| !rows.is_empty());
+    // Of zeros, any row tells the contributions; of rows that wrap, the first one.
+    let kept = if shift.wraps { None } else { kept };
+    let read = kept.clone().unwrap_or(0..1);
+    let mut operands = [part(run, id, device, block, dim, read)?];
+    let (Some(index), Some(_)) = (index, rows) else { return Err(misplaced(run, &operands[0])) };
+    let (term, start) = (operands[0].term, index * extent);
+    let wraps = |run: &Run<'_>| is_round(run, id, device, (shift, length, place), block);
+    if shift.wraps && !wraps(run)? {
+        return Err(misplaced(run, &operands[0]));
+    }
+    let stands = |range: Interval| {
+        let first = kept.as_ref().map(|rows| i128::from(start + rows.start) - i128::from(by));
+        first.is_none_or(|first| i128::from(range.start) == first)
+    };
+    if !operands[0].region[dim].as_range().is_some_and(stands) || run.terms.extents(term)[dim] != length {
+        return Err(misplaced(run, &operands[0]));
+    }
+    let function = Function::Shift(shift);
+    let (from, dtype) = dtypes(run, id);
+    let passed = pass(run, id, device, &function.to_string(), &operands, |operator| {
+        passes::map(function, operator, &from, dtype)
+    })?;
+    let done = passed.take_pending(&mut operands);
+    let indices: Vec<u8> = (0..).take(operands[0].region.len()).collect();
+    let einsum = Einsum { operands: vec![indices.clone()], result: indices };
+    let made = run.terms.map(function, &einsum, &[operands[0].term], dtype);
+    let (term, _) = made.ok_or_else(|| do_not_meet(run, id, device, &operands[0], &operands[0]))?;
+    let mut region = operands[0].region.clone();
+    region[dim] = Strided::range(Interval { start, end: start + extent });
+    let parts = map_parts(run, function, term, &passed, &operands);
+    run.spend(parts.len())?;
+    let term = done.map_or(term, |pending| run.terms.pending(term, pending));
+    Ok(Rc::new(result(run, id, term, &region, parts)))
+}
+
+/// Whether all rows of a block, with those that become 0, follow each other round the dim: then the block of the next device is
+/// that of this one, moved by a block.
+pub(super) fn is_round(
+    run: &Run<'_>,
+    id: OpId,
+    device: DeviceId,
+    (shift, length, place): (Shift, u64, &CoordMap),
+    block: &Rc<Block>,
+) -> Result<bool, Flaw> {
+    let dim = shift.dim();
+    let extent = block.extents[dim];
+    let Some(start) = place.at(run.mesh(), device).and_then(|index| index.checked_mul(extent)) else {
+        return Ok(false);
+    };
+    let first = (i128::from(start) - i128::from(shift.by)).rem_euclid(i128::from(length));
+    let Ok(first) = u64::try_from(first) else { return Ok(false) };
+    // The block may reach over the end of the dim once.
+    let upto = extent.min(length - first);
+    let one = part(run, id, device, block, dim, 0..upto)?;
+    let fits = |operand: &Operand, start: u64| operand.region[dim].as_range().is_some_and(|own| own.start == start);
+    if upto == extent {
+        return Ok(fits(&one, first));
+    }
+    let other = part(run, id, device, block, dim, upto..extent)?;
+    let beside = |operand: &Operand| {
+        let beside = operand.region.iter().enumerate().filter(|(own, _)| *own != dim);
+        beside.map(|(_, range)| range.clone()).collect::<Vec<_>>()
+    };
+    let alike = one.term == other.term && one.parts == other.parts && beside(&one) == beside(&other);
+    Ok(alike && fits(&one, first) && fits(&other, 0))
+}
+
+/// Some rows of a block as a region.
+fn part(
+    run: &Run<'_>,
+    id: OpId,
+    device: DeviceId,
+    block: &Rc<Block>,
+    dim: usize,
+    rows: Range<u64>,
+) -> Result<Operand, Flaw> {
+    let mut region: Cuboid = boxes::whole(&block.extents);
+    region[dim] = Interval { start: rows.start, end: rows.end };
+    let mut extents = block.extents.clone();
+    extents[dim] = rows.end - rows.start;
+    let rows = Rc::new(cut::slice(block, &block.extents, &region, &extents).map_err(too_many)?);
+    Ok(operands(run, id, device, &[&rows])?.remove(0))
+}
+
 /// One contribution to a sum over the devices along the axes: the block on the first device, 0 on the others.
 pub(super) fn mask(
     run: &mut Run<'_>,
@@ -578,8 +684,8 @@ pub(super) fn mask(
     Ok(Rc::new(block))
 }
 
-/// Checks that the softmax sees a whole dim.
-fn check_softmax(
+/// Checks that a function along a dim sees the whole dim.
+fn check_whole(
     run: &Run<'_>,
     id: OpId,
     device: DeviceId,
@@ -587,8 +693,11 @@ fn check_softmax(
     term: TermId,
     region: &[Strided],
 ) -> Result<(), Flaw> {
-    let Function::Softmax { dim } = function else { return Ok(()) };
-    let dim = usize::from(dim);
+    let dim = match function {
+        Function::Softmax { dim } => usize::from(dim),
+        Function::Shift(shift) => shift.dim(),
+        _ => return Ok(()),
+    };
     if region[dim].as_range() == Some(Interval::whole(run.terms.extents(term)[dim])) {
         return Ok(());
     }

@@ -184,6 +184,17 @@ pub enum Flaw {
         /// The elements held.
         slot: Slot,
     },
+    /// A shift takes elements from the distance before, and the block holds others.
+    #[error("{site}: the shift expects other elements of dim {dim}, found {slot}")]
+    #[diagnostic(code("proof-shift-place"))]
+    ShiftPlace {
+        /// Operation and device.
+        site: Site,
+        /// The dim, numbered from 0.
+        dim: usize,
+        /// The elements held.
+        slot: Slot,
+    },
     /// A function is applied to an open sum, although it cannot be applied piece by piece.
     #[error("{site}: {function} of {slot} before its sum is complete: {missing} is missing")]
     #[diagnostic(code("proof-open-operand"), help("close the sum before this operation"))]
@@ -244,6 +255,7 @@ impl Flaw {
             | Flaw::DoNotMeet { site, .. }
             | Flaw::PartialDim { site, .. }
             | Flaw::FillerPlace { site, .. }
+            | Flaw::ShiftPlace { site, .. }
             | Flaw::OpenOperand { site, .. }
             | Flaw::Missing { site, .. }
             | Flaw::MissingContribution { site, .. } => Some(site.operation),
@@ -267,6 +279,7 @@ impl Flaw {
             | Flaw::DoNotMeet { .. }
             | Flaw::PartialDim { .. }
             | Flaw::FillerPlace { .. }
+            | Flaw::ShiftPlace { .. }
             | Flaw::OpenOperand { .. }
             | Flaw::Missing { .. }
             | Flaw::MissingContribution { .. } => Vec::new(),

@@ -21,6 +21,8 @@ const MOST_BOXES: usize = 1 << 12;
 pub struct Held {
     /// Name of the array.
     pub array: Rc<str>,
+    /// Names of its dims.
+    pub dims: Rc<[String]>,
     /// Extents of the whole array, including padding.
     pub extents: Rc<[u64]>,
     /// The box: first and one past the last index in each dim.
@@ -34,6 +36,8 @@ pub struct Held {
 pub struct Contributions {
     /// The coordinates along which the sum is decomposed, each with its length; empty if the sum is complete.
     space: Vec<(CoordinateId, u64)>,
+    /// Names of these coordinates: a contracted dim, `axis X`, or `operand of C`.
+    names: Vec<String>,
     /// Boxes in the space of these coordinates.
     boxes: Vec<Cuboid>,
 }
@@ -42,6 +46,16 @@ impl Contributions {
     /// Whether all contributions are present.
     pub fn is_all(&self) -> bool {
         self.space.is_empty()
+    }
+
+    /// Names of the coordinates along which the sum is decomposed: a contracted dim, `axis X`, or `operand of C`.
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// The contributions as boxes: a range of each coordinate.
+    pub fn boxes(&self) -> impl Iterator<Item = Vec<Range<u64>>> + '_ {
+        self.boxes.iter().map(|limits| limits.iter().map(|range| range.start..range.end).collect())
     }
 
     /// The number of contributions in the union of these sets, and the total number.
@@ -65,7 +79,7 @@ impl Contributions {
     }
 }
 
-/// What each of the given devices holds of the given values; `None` if it has no block, or one with too many boxes.
+/// What each of the given devices holds of the given values: nothing if it has no block; `None` if the block has too many boxes.
 pub type Holdings = BTreeMap<OpId, Vec<Option<Vec<Held>>>>;
 
 /// What the devices hold of the results of some operations, as found by the proof.
@@ -86,7 +100,7 @@ pub fn holdings(schedule: &Schedule, wanted: &BTreeSet<OpId>, devices: &[DeviceI
             let mut held = Vec::with_capacity(devices.len());
             for device in devices {
                 let block = run.image(value, *device)?;
-                held.push(block.and_then(|block| boxes_of(&block.pieces, &run.terms)));
+                held.push(block.map_or_else(|| Some(Vec::new()), |block| boxes_of(&block.pieces, &run.terms)));
             }
             found.insert(id, held);
             Ok(())
@@ -106,12 +120,14 @@ fn boxes_of(pieces: &[Piece], terms: &Terms) -> Option<Vec<Held>> {
         let extents: Rc<[u64]> = terms.extents(piece.holds.term).into();
         let array: Rc<str> = terms.name(piece.holds.term).into();
         let (space, parts) = piece.holds.parts.as_boxes(terms);
-        let contributions = Rc::new(Contributions { space, boxes: parts });
+        let names = space.iter().map(|(id, _)| terms.coordinate_name(*id).to_owned()).collect();
+        let contributions = Rc::new(Contributions { space, names, boxes: parts });
+        let of: Rc<[String]> = terms.dims(piece.holds.term).into();
         let dims = piece.at.iter().map(|range| range.len()).zip(piece.holds.strides.iter().copied());
         let dims = dims.filter(|(length, _)| *length > 1).collect();
         for region in regions(piece.holds.base, dims, &extents)? {
-            let (array, extents) = (Rc::clone(&array), Rc::clone(&extents));
-            held.push(Held { array, extents, region, contributions: Rc::clone(&contributions) });
+            let (array, dims, extents) = (Rc::clone(&array), Rc::clone(&of), Rc::clone(&extents));
+            held.push(Held { array, dims, extents, region, contributions: Rc::clone(&contributions) });
         }
         if held.len() > MOST_BOXES {
             return None;
@@ -196,13 +212,13 @@ mod tests {
                         false => (vec![(x, 3)], vec![rows], Interval::whole(4)),
                     };
                     points.extend((rows.start..rows.end).cartesian_product(columns.start..columns.end));
-                    Contributions { space, boxes: vec![limits] }
+                    Contributions { space, names: Vec::new(), boxes: vec![limits] }
                 })
                 .collect();
             let (held, all) = Contributions::share(&sets.iter().collect::<Vec<_>>());
             assert_eq!(held * 12, points.len() as u128 * all, "{sets:?}");
         }
-        let all = Contributions { space: Vec::new(), boxes: vec![Vec::new()] };
+        let all = Contributions { space: Vec::new(), names: Vec::new(), boxes: vec![Vec::new()] };
         assert_eq!(Contributions::share(&[&all]), (1, 1));
     }
 

@@ -123,6 +123,17 @@ fn mapped(
             let own = Lanes::Filled(with);
             each(&|dim, index| if dim == along || all(index, own) { own } else { Lanes::Any })
         }
+        Function::Shift(shift) => {
+            let along = shift.dim();
+            if is_padded(along) && shift.wraps {
+                return Err("a roll moves padding into the array".to_owned());
+            }
+            if is_padded(along) && shift.by < 0 && !all(&einsum.result[along], ZERO) {
+                return Err("a shift moves padding that is not 0 into the array".to_owned());
+            }
+            // Upwards the last elements move into the padding.
+            each(&|dim, index| if dim == along && shift.by > 0 { Lanes::Any } else { zero_stays(index) })
+        }
         _ if function.facts().keeps_zero => each(&|_, index| zero_stays(index)),
         _ => each(&|_, _| Lanes::Any),
     })

@@ -203,6 +203,9 @@ impl Run<'_> {
                 OpKind::Fill { dim, valid, with, block } => {
                     Some(compute::fill(self, id, device, (*dim, *valid, *with), block, all()[0])?)
                 }
+                OpKind::Shift { shift, length, block } => {
+                    Some(compute::shift(self, id, device, (*shift, *length, block), all()[0])?)
+                }
                 OpKind::Reduce { operator, einsum } => {
                     Some(compute::reduce(self, id, device, *operator, einsum, all()[0])?)
                 }

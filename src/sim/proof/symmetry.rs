@@ -279,6 +279,7 @@ fn wanted(schedule: &Schedule, axis: AxisId) -> Option<Vec<Digits>> {
             | OpKind::Add { .. }
             | OpKind::SwitchSum { .. }
             | OpKind::Fill { .. }
+            | OpKind::Shift { .. }
             | OpKind::Mask { .. } => {
                 for operand in &operands {
                     unite(&mut wanted[operand.index()], own.iter().copied());

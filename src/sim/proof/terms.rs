@@ -415,6 +415,16 @@ impl Terms {
         self.coordinates[id.0 as usize].1
     }
 
+    /// Name of a coordinate: a contracted dim, `axis X`, or `operand of C`.
+    pub(super) fn coordinate_name(&self, id: CoordinateId) -> &str {
+        &self.coordinates[id.0 as usize].2
+    }
+
+    /// Names of the dims of a term.
+    pub(super) fn dims(&self, term: TermId) -> &[String] {
+        &self.terms[term.0 as usize].dims
+    }
+
     /// Formats limits: `J 4..8, axis X 1..2`.
     pub(super) fn limits(&self, limits: &[(CoordinateId, Interval)]) -> String {
         let words: Vec<String> = limits

@@ -17,6 +17,7 @@
 //! factor is a sum that is still open, its parts may meet the infinity separately, as 0 or with another sign.
 
 use super::map::lined_up;
+use super::pad::shifted;
 use super::product::product;
 use super::roles::result_extents;
 use super::rounding::{Precision, SLACK};
@@ -242,6 +243,10 @@ pub(super) fn mapped(function: Function, einsum: &Einsum, operands: &[Bounded<'_
     if are_exact && (copies || !value.dtype().is_float()) {
         return exact(extents);
     }
+    if let Function::Shift(shift) = function {
+        let [_, bound] = operands[0].viewed(|view| lined_up(view, &einsum.operands[0], einsum, extents));
+        return shifted(&bound, shift);
+    }
     let operands: Vec<Vec<Term>> = operands
         .iter()
         .zip(&einsum.operands)
@@ -400,7 +405,7 @@ impl Each {
             Function::Over(n) => all / n as f64,
             Function::Where | Function::Masked(_) => all,
             Function::Is(_) | Function::IsNumber(..) => unreachable!("comparisons have boolean results"),
-            Function::Softmax { .. } => unreachable!("it goes along a dim"),
+            Function::Softmax { .. } | Function::Shift(_) => unreachable!("they go along a dim"),
         };
         (spread, 0.0)
     }

@@ -1,6 +1,7 @@
 //! Elementwise functions of blocks that are aligned by their indices.
 
 use super::element::{Arithmetic, Element, with_arithmetic, with_dtype};
+use super::pad::shifted;
 use super::roles::result_extents;
 use super::tensor::Tensor;
 use super::unary::Functions;
@@ -133,7 +134,7 @@ pub(super) fn map(function: Function, einsum: &Einsum, operands: &[&Tensor], dty
             let dtypes = lined_up.iter().map(Tensor::dtype);
             dtypes.reduce(|left, right| left.elementwise(right).unwrap_or(left)).unwrap_or(dtype)
         }
-        Function::Cast(_) | Function::Identity | Function::Fill { .. } => lined_up[0].dtype(),
+        Function::Cast(_) | Function::Identity | Function::Fill { .. } | Function::Shift(_) => lined_up[0].dtype(),
         Function::Unary(_)
         | Function::Binary(_)
         | Function::ByNumber(..)
@@ -160,6 +161,7 @@ fn through<C: Compute>(function: Function, operands: &[Tensor], dtype: DType) ->
         // An array that is computed whole has no padding to fill.
         Function::Identity | Function::Cast(_) | Function::Fill { .. } if a.dtype() == dtype => a.clone(),
         Function::Identity | Function::Cast(_) | Function::Fill { .. } => each::<C>(a, dtype, |a| a),
+        Function::Shift(shift) => shifted(a, shift),
         Function::Softmax { dim } => softmax(a, usize::from(dim), dtype),
         Function::Where => choose::<C>(a, &operands[1], &operands[2], dtype),
         Function::Masked(Scalar(c)) => {

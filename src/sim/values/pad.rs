@@ -1,9 +1,11 @@
-//! Padding: added when an input is distributed, filled before it would be read, removed from results.
+//! Padding: added when an input is distributed, filled before it would be read, removed from results. Zeros beside what is
+//! shifted.
 
 use super::element::{Element, with_dtype};
 use super::tensor::Tensor;
 use super::view::{Line, row_major, walk};
 use crate::function::Filler;
+use crate::shift::Shift;
 use std::ops::Range;
 
 /// Pads the array with zeros at the end of each dim. Returned unchanged if nothing is padded.
@@ -36,6 +38,42 @@ pub(super) fn filled(block: &Tensor, dim: usize, kept: u64, with: Filler) -> Ten
         for (place, element) in elements.iter_mut().enumerate() {
             if place / step % length >= kept {
                 *element = filler;
+            }
+        }
+        Tensor::owned(&extents, elements)
+    })
+}
+
+/// The elements of a whole array, moved along a dim.
+pub(super) fn shifted(whole: &Tensor, shift: Shift) -> Tensor {
+    let extents = whole.view().extents.clone();
+    let (step, length) = (row_major(&extents)[shift.dim()], extents[shift.dim()]);
+    let from = |place: usize| {
+        let row = place / step % length;
+        // Each element is a block.
+        let from = shift.source(row as u64, shift.by.unsigned_abs(), length as u64)?;
+        Some(place - row * step + usize::try_from(from).ok()? * step)
+    };
+    with_dtype!(whole.dtype(), T => {
+        let elements: Vec<T> = whole.collect(|element: T| element);
+        let moved = (0..elements.len()).map(|place| from(place).map_or_else(T::default, |from| elements[from]));
+        let moved = moved.collect();
+        Tensor::owned(&extents, moved)
+    })
+}
+
+/// The block with zeros outside of these positions of a dim.
+pub(super) fn zeroed_but(block: &Tensor, dim: usize, kept: &Range<u64>) -> Tensor {
+    let extents = block.view().extents.clone();
+    let (step, length) = (row_major(&extents)[dim], extents[dim]);
+    if *kept == (0..length as u64) {
+        return block.clone();
+    }
+    with_dtype!(block.dtype(), T => {
+        let mut elements: Vec<T> = block.collect(|element: T| element);
+        for (place, element) in elements.iter_mut().enumerate() {
+            if !kept.contains(&((place / step % length) as u64)) {
+                *element = T::default();
             }
         }
         Tensor::owned(&extents, elements)

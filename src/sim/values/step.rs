@@ -5,7 +5,7 @@ use super::error::RunError;
 use super::input::{Inputs, given, shards};
 use super::kernel;
 use super::map::map;
-use super::pad::{filled, zeros};
+use super::pad::{filled, zeroed_but, zeros};
 use super::parallel::{Here, on_devices};
 use super::product::product;
 use super::reduce::reduce;
@@ -104,6 +104,12 @@ pub(super) fn compute(
             let start = place.at(mesh, device).and_then(|place| place.checked_mul(operation.extents[*dim]));
             let start = start.ok_or(RunError::OnDevice { op: id, device, problem: "a filler has no position" })?;
             Ok(filled(&blocks[0], *dim, valid.saturating_sub(start), *with))
+        })?,
+        OpKind::Shift { shift, length, block: place } => each(operands, &|device, blocks| {
+            let rows = place.at(mesh, device);
+            let rows = rows.and_then(|block| shift.sourced(block, operation.extents[shift.dim()], *length));
+            let rows = rows.ok_or(RunError::OnDevice { op: id, device, problem: "a shift has no position" })?;
+            Ok(zeroed_but(&blocks[0], shift.dim(), &rows))
         })?,
         OpKind::Mask { axes } => each(operands, &|device, mut blocks| {
             let first = mesh.rank(device, axes.iter().copied()) == 0;

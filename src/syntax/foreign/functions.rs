@@ -185,11 +185,6 @@ pub(super) fn answer(call: &Call<'_>) -> Option<Answer> {
     if let (Some((_, dim)), "norm") = (behind, base.as_str()) {
         return Some(Answer::call(format!("sqrt(sum_{dim}({} ** 2))", operand(first?))));
     }
-    if let (Some((_, dim)), "roll") = (behind, base.as_str()) {
-        let count = arrays.get(1).copied().unwrap_or("1");
-        let answer = Answer::call(format!("shift_{dim}({}, {count})", first?));
-        return Some(answer.noted(", which fills with zeros instead of the other end"));
-    }
     if let Some(answer) = declared(call) {
         return Some(answer);
     }
@@ -255,12 +250,10 @@ pub(super) fn answer(call: &Call<'_>) -> Option<Answer> {
             }
         }
         "roll" => {
-            let words = "`shift_S(x, 1)` shifts the elements of `S` and fills with zeros instead of the other end";
+            let words = "`roll_S(x, 1)` moves the elements along `S`, the last one to the start";
             let dim = call.counted(call.keyword(&["axis", "dim", "dims"]).or_else(|| arrays.get(2).copied()));
             match dim {
-                Some(dim) => Answer::call(format!("shift_{dim}({}, {})", first?, arrays.get(1)?))
-                    .noted(", which fills with zeros instead of the other end")
-                    .or(words),
+                Some(dim) => Answer::call(format!("roll_{dim}({}, {})", first?, arrays.get(1)?)).or(words),
                 None => Answer::words(words),
             }
         }

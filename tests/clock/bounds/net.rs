@@ -50,6 +50,29 @@ impl Net {
         Net { devices, nodes: devices + 1, links: links.collect() }
     }
 
+    /// Devices with a link from each to each other.
+    pub(crate) fn full(devices: usize) -> Net {
+        let pairs = (0..devices).flat_map(|from| (0..devices).map(move |to| (from, to, 1)));
+        Net { devices, nodes: devices, links: pairs.filter(|(from, to, _)| from != to).collect() }
+    }
+
+    /// The product with another network, whose capacities are multiplied: a copy of this one for each of its devices, and a
+    /// copy of it between the copies of each device.
+    pub(crate) fn times(&self, other: &Net, capacity: u64) -> Net {
+        let devices = self.devices * other.devices;
+        let mut net = Net { devices, nodes: devices, links: Vec::new() };
+        let mut copy = |of: &Net, count: usize, place: &dyn Fn(usize, usize) -> usize, capacity: u64| {
+            for number in 0..count {
+                let node = |id: usize| if id < of.devices { place(id, number) } else { net.nodes + id - of.devices };
+                net.links.extend(of.links.iter().map(|link| (node(link.0), node(link.1), link.2 * capacity)));
+                net.nodes += of.nodes - of.devices;
+            }
+        };
+        copy(self, other.devices, &|id, number| id * other.devices + number, 1);
+        copy(other, self.devices, &|id, number| number * other.devices + id, capacity);
+        net
+    }
+
     /// Nodes with a switch each, and a slower network that connects the switches; `inside` and `between` are the
     /// capacities of a port in each direction.
     pub(crate) fn two_level(machines: usize, per_machine: usize, inside: u64, between: u64) -> Net {

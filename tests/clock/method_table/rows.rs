@@ -121,11 +121,17 @@ pub(crate) fn families() -> Vec<Family> {
             ..Machine::new("4 nodes of 8", "h100_book", &[(4, ""), (8, "")], [None, None, Some(1.05), None, Some(1.05)])
         },
     ];
+    let full = vec![
+        Machine::new("full mesh of 4", "mi300x", &[(4, "full")], met),
+        Machine::new("full mesh of 8", "mi300x", &[(8, "full")], met),
+        Machine::new("full mesh of 4x4", "mi300x", &[(4, "full"), (4, "full")], met),
+    ];
     vec![
         Family { title: "Rings", machines: along("ring", met) },
         Family { title: "Lines", machines: along("line", line) },
         Family { title: "Tori", machines: products },
         Family { title: "Meshes without wraparound, and damaged ones", machines: flat_ones },
         Family { title: "Switches", machines: switches },
+        Family { title: "Full meshes", machines: full },
     ]
 }

@@ -57,8 +57,9 @@ const meshPicture = () => {
     holder.replaceChildren(scroll("links", picture("devices and links; the busier a link, the darker and thicker", 60 + plane.columns * gap, 44 + plane.rows * gap, marks)));
   };
   show();
+  const undrawn = axes.filter((axis, place) => place < axes.length - 2 || axis.wiring === "full mesh").map((axis) => axis.name);
   return [plane.controls, holder,
-    axes.length > 2 && el("p", { class: "soft" }, `Links within the plane are drawn; those along ${axes.slice(0, -2).map((axis) => axis.name).join(", ")} are in the table.`)].filter(Boolean);
+    undrawn.length > 0 && el("p", { class: "soft" }, `Links within the plane are drawn; those along ${undrawn.join(", ")} are in the table.`)].filter(Boolean);
 };
 
 const showLinks = () => {

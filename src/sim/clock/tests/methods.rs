@@ -147,6 +147,19 @@ fn one_shot_through_both_kinds_of_switch() {
     }
 }
 
+/// All devices send to all over links of their own: `α + a + s/w`, whatever the number of devices.
+#[test]
+fn one_shot_in_a_full_mesh() {
+    cases(Wiring::Full, |topology, n, shard| {
+        let mut builder = Builder::new(topology);
+        let input = builder.input(&[shard]);
+        for by in 1..n {
+            builder.shift(input, X, i64::try_from(by).expect("small"), true, Route::Shortest);
+        }
+        assert_eq!(builder.time(topology).makespan, latency(topology) + at_link(topology, shard));
+    });
+}
+
 /// A single message takes `2(a + m/w)` through a store-and-forward switch, as in simulators that model both of its
 /// links.
 #[test]

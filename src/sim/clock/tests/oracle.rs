@@ -128,7 +128,11 @@ fn percent(topology: &Topology, axis: usize, from: &[i64], to: &[i64]) -> u64 {
         let at = coordinates(&topology.mesh, link.device);
         let mut next = at.clone();
         let size = i64::from(topology.mesh.axis(link.axis).size);
-        let by = if link.side == LinkSide::Up { 1 } else { -1 };
+        let by = match link.side {
+            LinkSide::Ahead(by) => i64::from(by),
+            LinkSide::Up => 1,
+            _ => -1,
+        };
         next[link.axis.index()] = (next[link.axis.index()] + by).rem_euclid(size);
         let same = link.axis.index() == axis && owners(&at, &next) == owners(from, to);
         same.then_some(match state {
@@ -178,6 +182,7 @@ fn around(topology: &Topology, from: &[i64], to: &[i64]) -> Vec<(usize, Vec<i64>
                 }
                 Wiring::Ring => vec![moved((at[axis] + 1) % size), moved((at[axis] + size - 1) % size)],
                 Wiring::Line => vec![moved(at[axis] + 1), moved(at[axis] - 1)],
+                Wiring::Full => (1..size).map(|by| moved((at[axis] + by) % size)).collect(),
             };
             for (side, next) in nexts.into_iter().enumerate() {
                 let exists = (0..size).contains(&next[axis]) && next != at;
@@ -235,10 +240,15 @@ fn hops(topology: &Topology, from: DeviceId, to: DeviceId, route: Route) -> Vec<
                 let candidates = [direct, direct + size, direct - size];
                 candidates.into_iter().min_by_key(|hops| (hops.abs(), -hops)).unwrap()
             }
-            (Wiring::Line | Wiring::Switch, Route::Shortest) => direct,
+            (Wiring::Line | Wiring::Switch | Wiring::Full, Route::Shortest) => direct,
         };
         if wiring == Wiring::Switch && distance != 0 {
             on_switch(topology, axis).into_iter().for_each(|axis| at[axis] = goal[axis]);
+            way.push((axis, at.clone()));
+            continue;
+        }
+        if wiring == Wiring::Full && distance != 0 {
+            at[axis] = goal[axis];
             way.push((axis, at.clone()));
             continue;
         }
@@ -514,7 +524,7 @@ pub(super) fn random_topology(random: &mut fastrand::Rng) -> Topology {
     let axes = ["X", "Y", "Z"].into_iter().take(random.usize(1..=3)).map(|name| Axis {
         name: name.to_owned(),
         size: random.u32(1..=4),
-        wiring: Some(*random.choice(&[Wiring::Ring, Wiring::Line, Wiring::Switch]).unwrap()),
+        wiring: Some(*random.choice(&Wiring::ALL).unwrap()),
         over: (random.u32(0..3) == 0).then(|| "dcn".to_owned()),
     });
     let mesh = Mesh::new(axes.collect()).expect("a small mesh");
