@@ -133,7 +133,7 @@ fn waiting_for_an_engine_takes_no_less_and_overlap_no_more() {
 #[test]
 fn one_engine_is_what_was_there_before() {
     assert_eq!(engines(&[("compute", LOCAL)]), Engines::default());
-    for name in Hardware::names().filter(|name| *name != "furiosa") {
+    for name in Hardware::names().filter(|name| !name.starts_with("furiosa")) {
         assert_eq!(Hardware::named(name).expect("shipped").engines, Engines::default(), "{name}");
     }
 }
