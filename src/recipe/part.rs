@@ -72,23 +72,6 @@ impl Part {
     }
 
     pub(crate) fn collective(&self, collective: &Collective) -> Collective {
-        match collective {
-            Collective::AllGather { axes } => Collective::AllGather { axes: self.set(*axes) },
-            Collective::AllReduce { axes } => Collective::AllReduce { axes: self.set(*axes) },
-            Collective::Broadcast { axes } => Collective::Broadcast { axes: self.set(*axes) },
-            Collective::Open { axes } => Collective::Open { axes: self.set(*axes) },
-            Collective::ReduceScatter { dims } => {
-                Collective::ReduceScatter { dims: dims.iter().map(|axes| self.axes(*axes)).collect() }
-            }
-            Collective::AllToAll { axes, from, to } => {
-                Collective::AllToAll { axes: self.axes(*axes), from: *from, to: *to }
-            }
-            Collective::Slice { axes, dim } => Collective::Slice { axes: self.axes(*axes), dim: *dim },
-            Collective::Shift(shift) => Collective::Shift(*shift),
-            Collective::Permute { to } => Collective::Permute { to: self.sharding(to) },
-            Collective::Reshard { to, by } => {
-                Collective::Reshard { to: self.sharding(to), by: by.iter().map(|step| self.collective(step)).collect() }
-            }
-        }
+        collective.mapped(&|axes| self.axes(axes), &|sharding| self.sharding(sharding))
     }
 }

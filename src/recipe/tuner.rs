@@ -297,8 +297,7 @@ impl<'a> Tuner<'a> {
                     Wiring::Line => false,
                 };
                 let closed = matches!(runs[..], [run] if is_closed(run));
-                let length = from.dims[shift.dim()].size;
-                vec![Stage::Shift(Shifted { axes, shift: *shift, length, closed })]
+                vec![Stage::Shift(Shifted { axes, shift: *shift, closed })]
             }
             Collective::Open { axes } => vec![Stage::Mask { axes: axes.iter().collect() }],
             Collective::Slice { axes, dim } => vec![Stage::Slice { axes: axes.iter().collect(), dim: *dim }],

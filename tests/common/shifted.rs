@@ -17,7 +17,6 @@ pub const EXTENTS: [u64; 2] = [4, 2];
 pub fn shifted(mesh: Mesh, axes: [Axes; 2], shift: Shift, closed: bool) -> Schedule {
     let sharding = Sharding { dims: axes.to_vec(), ..Sharding::default() };
     let extents: Vec<u64> = axes.iter().zip(EXTENTS).map(|(axes, extent)| axes.group_size(&mesh) * extent).collect();
-    let length = extents[shift.dim()];
     let mut schedule = Schedule::new(mesh);
     let ids = [DimId(0), DimId(1)];
     let einsum = Einsum::new(&[ids.to_vec()], &ids);
@@ -34,7 +33,7 @@ pub fn shifted(mesh: Mesh, axes: [Axes; 2], shift: Shift, closed: bool) -> Sched
     }
     let mut builder = Builder::new(&mut schedule, 0, Span::default());
     let given = builder.input(ArrayId(0), sharding.clone());
-    let recipe = Shifted { axes: axes[shift.dim()], shift, length, closed };
+    let recipe = Shifted { axes: axes[shift.dim()], shift, closed };
     let value = recipe.emit(&mut builder, given);
     schedule.outputs.push(Output { value, array: ArrayId(1), sharding });
     schedule

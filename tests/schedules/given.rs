@@ -140,7 +140,8 @@ fn g29_tensors_by_name() {
     assert_eq!(listed(&source, "Out"), [0, 1, 2, 3].map(|b| format!("(B={b})")));
 }
 
-/// The tensors of the AllReduce: the whole row of each chip, rotated. Of an open sum the axis tells the parts apart.
+/// The tensors of the AllReduce: the whole row of each chip, rotated. The parts of an open sum are named by the coordinate of their
+/// device along the axis.
 #[test]
 fn the_rotated_tensors_by_name() {
     let text = "\

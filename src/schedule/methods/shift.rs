@@ -15,8 +15,6 @@ pub struct Shifted {
     pub axes: Axes,
     /// The dim and the distance.
     pub shift: Shift,
-    /// Length of the whole dim.
-    pub length: u64,
     /// Whether the last devices send to the first ones in any case, although it becomes 0 there: all devices do the same.
     pub closed: bool,
 }
@@ -37,7 +35,8 @@ impl Shifted {
             _ => builder.assemble(extents.clone(), extents, pieces),
         };
         let axes: Vec<_> = self.axes.iter().collect();
-        builder.shift(window, self.shift, self.length, &axes)
+        let length = builder.extents(value)[dim] * self.axes.group_size(builder.mesh());
+        builder.shift(window, self.shift, length, &axes)
     }
 
     /// The rows of another block. Devices without one have their own rows, of which nothing remains.

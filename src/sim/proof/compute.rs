@@ -565,15 +565,14 @@ pub(super) fn shift(
         Flaw::ShiftPlace { site: run.site(id, device), dim, slot }
     };
     let rows = index.and_then(|index| shift.sourced(index, extent, length));
-    let kept = rows.clone().filter(|rows| !rows.is_empty());
-    // Of zeros, any row tells the contributions; of rows that wrap, the first one.
-    let kept = if shift.wraps { None } else { kept };
+    // Rows that wrap are checked as a whole below.
+    let kept = rows.clone().filter(|rows| !rows.is_empty() && !shift.wraps);
+    // The first row has the term and the contributions of the others, also if all become 0.
     let read = kept.clone().unwrap_or(0..1);
     let mut operands = [part(run, id, device, block, dim, read)?];
     let (Some(index), Some(_)) = (index, rows) else { return Err(misplaced(run, &operands[0])) };
     let (term, start) = (operands[0].term, index * extent);
-    let wraps = |run: &Run<'_>| is_round(run, id, device, (shift, length, place), block);
-    if shift.wraps && !wraps(run)? {
+    if shift.wraps && !is_round(run, id, device, (shift, length, place), block)? {
         return Err(misplaced(run, &operands[0]));
     }
     let stands = |range: Interval| {
