@@ -241,25 +241,25 @@ impl Collective {
             Collective::ReduceScatter { dims } => {
                 let axes = all_of(dims);
                 let of_this_rank = dims.len() == from.dims.len();
-                if axes.is_empty() || !axes.is_subset(from.open) || !of_this_rank || from.operator == Operator::Root {
+                if axes.is_empty() || !axes.is_subset(from.open) || !of_this_rank || from.operator.is_root() {
                     return None;
                 }
-                to.reduce(axes);
+                to.reduce(axes, mesh);
                 for (place, new) in to.dims.iter_mut().zip(dims) {
                     *place = place.then(*new);
                 }
             }
             Collective::AllReduce { axes } => {
-                if axes.is_empty() || !axes.is_subset(from.open) || from.operator == Operator::Root {
+                if axes.is_empty() || !axes.is_subset(from.open) || from.operator.is_root() {
                     return None;
                 }
-                to.reduce(*axes);
+                to.reduce(*axes, mesh);
             }
             Collective::Broadcast { axes } => {
-                if axes.is_empty() || !axes.is_subset(from.open) || from.operator != Operator::Root {
+                if axes.is_empty() || !axes.is_subset(from.open) || !from.operator.is_root() {
                     return None;
                 }
-                to.reduce(*axes);
+                to.reduce(*axes, mesh);
             }
             Collective::Open { axes } => {
                 if axes.is_empty() || !axes.intersection(from.used()).is_empty() || from.operator != Operator::Sum {

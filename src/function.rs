@@ -53,7 +53,7 @@ impl Filler {
     /// The neutral element of a reduction; for a mean and a sum of squares, of the addition.
     pub fn neutral(operator: Operator) -> Filler {
         match operator {
-            Operator::Sum | Operator::Mean | Operator::SquareAdd | Operator::Or | Operator::Root => Filler::Zero,
+            Operator::Sum | Operator::Mean | Operator::SquareAdd | Operator::Or | Operator::Root(_) => Filler::Zero,
             Operator::Mul => Filler::One,
             Operator::Max => Filler::Least,
             Operator::Min | Operator::And => Filler::Greatest,

@@ -125,9 +125,19 @@ impl Sharding {
     }
 
     /// Reduces some axes of the open sum; the remaining ones may have another operator.
-    pub fn reduce(&mut self, axes: AxisSet) {
-        self.operator = self.operator.after_part();
-        self.set_open(self.open.without(axes));
+    pub fn reduce(&mut self, axes: AxisSet, mesh: &Mesh) {
+        let open = self.open.without(axes);
+        self.operator = self.operator.after_part().within(open, mesh);
+        self.set_open(open);
+    }
+
+    /// Formats the open sum: `{U_X}`, `{ROOT_XY=5}`; empty if there is none.
+    pub fn open_sum(&self, mesh: &Mesh) -> String {
+        if self.open.is_empty() {
+            return String::new();
+        }
+        let root = self.root(mesh).filter(|root| *root > 0).map(|root| format!("={root}")).unwrap_or_default();
+        format!("{{{}_{}{root}}}", self.operator.word(), self.open.names(mesh))
     }
 
     /// Whether each dim divides evenly by its axes.
@@ -141,9 +151,29 @@ impl Sharding {
         Bytes(extents.product::<u64>() * dtype.size())
     }
 
-    /// Whether the device holds a block: an array open by [`Operator::Root`] is on the first device only.
+    /// Whether the device holds a block: an array open by [`Operator::Root`] is on one device of each group only.
     pub fn is_on(&self, device: DeviceId, mesh: &Mesh) -> bool {
-        self.operator != Operator::Root || mesh.rank(device, self.open.iter()) == 0
+        self.root(mesh).is_none_or(|root| mesh.rank(device, self.open.iter()) == root)
+    }
+
+    /// The rank of the only device that holds a block, along the axes of the open sum.
+    pub fn root(&self, mesh: &Mesh) -> Option<u64> {
+        self.root_along(self.open.in_order(), mesh)
+    }
+
+    /// The rank of the only device that holds a block, along some of the axes of the open sum.
+    pub fn root_along(&self, axes: Axes, mesh: &Mesh) -> Option<u64> {
+        match self.operator {
+            Operator::Root(root) => Some(mesh.rank(root, axes.iter())),
+            Operator::Sum
+            | Operator::Max
+            | Operator::Min
+            | Operator::Mul
+            | Operator::And
+            | Operator::Or
+            | Operator::Mean
+            | Operator::SquareAdd => None,
+        }
     }
 
     /// The index of the shard of a dim that the device holds.
@@ -190,11 +220,7 @@ impl Layout {
             write!(text, "{comma}{}{}", dims.name(dim.id), axes.subscript(mesh)).expect("a string takes all");
         }
         text.push(']');
-        if !self.sharding.open.is_empty() {
-            let (word, axes) = (self.sharding.operator.word(), self.sharding.open.names(mesh));
-            write!(text, "{{{word}_{axes}}}").expect("a string takes all");
-        }
-        text
+        text + &self.sharding.open_sum(mesh)
     }
 }
 

@@ -1,6 +1,8 @@
 //! Operators that combine the partial results of open sums.
 
 use crate::dtype::DType;
+use crate::mesh::{Axes, AxisSet, DeviceId, Mesh};
+use itertools::Itertools;
 use std::fmt;
 
 /// The operator of an open sum.
@@ -26,12 +28,15 @@ pub enum Operator {
     Mean,
     /// The sum of squares: each contribution is squared once; partial sums are added.
     SquareAdd,
-    /// The block of the first device of the group; absent on the others. A broadcast closes it.
-    Root,
+    /// The block of one device of the group, absent on the others. A broadcast closes it.
+    ///
+    /// Of the device, only the coordinates along the axes of the sum count; the others are 0, so that equal sums compare
+    /// equal.
+    Root(DeviceId),
 }
 
 impl Operator {
-    /// All operators.
+    /// All operators; the root is the first device.
     pub const ALL: [Operator; 9] = [
         Operator::Sum,
         Operator::Max,
@@ -41,7 +46,7 @@ impl Operator {
         Operator::Or,
         Operator::Mean,
         Operator::SquareAdd,
-        Operator::Root,
+        Operator::Root(DeviceId(0)),
     ];
 
     /// The name in open-sum braces: `{U_X}`, `{MAX_X}`.
@@ -55,11 +60,11 @@ impl Operator {
             Operator::Or => "OR",
             Operator::Mean => "MEAN",
             Operator::SquareAdd => "SQUARE_ADD",
-            Operator::Root => "ROOT",
+            Operator::Root(_) => "ROOT",
         }
     }
 
-    /// Parses the name; `LOGICAL_AND` and `LOGICAL_OR` are `AND` and `OR`, `ADD` is `U`.
+    /// Parses the name, with the first device as the root; `LOGICAL_AND` and `LOGICAL_OR` are `AND` and `OR`, `ADD` is `U`.
     pub fn from_word(word: &str) -> Option<Operator> {
         let word = word.strip_prefix("LOGICAL_").filter(|rest| matches!(*rest, "AND" | "OR")).unwrap_or(word);
         let word = if word == "ADD" { "U" } else { word };
@@ -82,21 +87,77 @@ impl Operator {
             Operator::Or => "or",
             Operator::Mean => "mean",
             Operator::SquareAdd => "square_add",
-            Operator::Root => "root",
+            Operator::Root(_) => "root",
         }
+    }
+
+    /// The root with this rank along the axes, the first of them major; `None` for other operators, and if there is no
+    /// such rank.
+    pub fn with_root(self, rank: u64, axes: Axes, mesh: &Mesh) -> Option<Operator> {
+        let has = self.is_root() && rank < axes.group_size(mesh);
+        has.then(|| Operator::Root(mesh.with_rank(DeviceId(0), axes.iter(), rank)))
+    }
+
+    /// The operator of the same sum over these axes only, on which the root of a [`Operator::Root`] depends.
+    pub fn within(self, open: AxisSet, mesh: &Mesh) -> Operator {
+        match self {
+            Operator::Root(root) => {
+                Operator::Root(mesh.with_rank(DeviceId(0), open.iter(), mesh.rank(root, open.iter())))
+            }
+            operator => operator,
+        }
+    }
+
+    /// The axes along which two sums over these axes are the same: for two roots, those with the same coordinate.
+    pub fn common(self, other: Operator, open: AxisSet, mesh: &Mesh) -> AxisSet {
+        match (self, other) {
+            (Operator::Root(one), Operator::Root(other)) => {
+                open.iter().filter(|axis| mesh.coordinate(one, *axis) == mesh.coordinate(other, *axis)).collect()
+            }
+            (one, other) if one == other => open,
+            _ => AxisSet::NONE,
+        }
+    }
+
+    /// The operators of some open sums, once each and in order. Roots that are the same along the axes that they share are one, over all
+    /// axes of both.
+    pub fn of_sums(sums: impl IntoIterator<Item = (Operator, AxisSet)>, mesh: &Mesh) -> Vec<Operator> {
+        let mut found: Vec<(Operator, AxisSet)> = Vec::new();
+        for (operator, open) in sums {
+            let same = |(known, axes): &&mut (Operator, AxisSet)| {
+                let shared = axes.intersection(open);
+                *known == operator || known.is_root() && known.common(operator, shared, mesh) == shared
+            };
+            match (found.iter_mut().find(same), operator) {
+                (Some((Operator::Root(known), axes)), Operator::Root(root)) => {
+                    let coordinate = |axis| mesh.coordinate(root, axis);
+                    *known =
+                        open.iter().fold(*known, |known, axis| mesh.with_coordinate(known, axis, coordinate(axis)));
+                    *axes = axes.union(open);
+                }
+                (Some(_), _) => {}
+                (None, _) => found.push((operator, open)),
+            }
+        }
+        found.into_iter().map(|(operator, _)| operator).sorted().collect()
+    }
+
+    /// Whether only one device of the group has a block.
+    pub fn is_root(self) -> bool {
+        matches!(self, Operator::Root(_))
     }
 
     /// Whether it is idempotent.
     pub fn is_idempotent(self) -> bool {
         match self {
-            Operator::Max | Operator::Min | Operator::And | Operator::Or | Operator::Root => true,
+            Operator::Max | Operator::Min | Operator::And | Operator::Or | Operator::Root(_) => true,
             Operator::Sum | Operator::Mul | Operator::Mean | Operator::SquareAdd => false,
         }
     }
 
     /// Whether it combines pairwise in any order, without a map or a final step.
     pub fn folds(self) -> bool {
-        self.combiner() == self && self != Operator::Root
+        self.combiner() == self && !self.is_root()
     }
 
     /// The operator that combines mapped contributions.
@@ -109,7 +170,7 @@ impl Operator {
             | Operator::Mul
             | Operator::And
             | Operator::Or
-            | Operator::Root => self,
+            | Operator::Root(_) => self,
         }
     }
 
@@ -124,7 +185,7 @@ impl Operator {
             | Operator::And
             | Operator::Or
             | Operator::Mean
-            | Operator::Root => self,
+            | Operator::Root(_) => self,
         }
     }
 
@@ -138,7 +199,7 @@ impl Operator {
         match self {
             Operator::And | Operator::Or => dtype == DType::Bool,
             Operator::Mean => dtype.is_float(),
-            Operator::Root => true,
+            Operator::Root(_) => true,
             Operator::Sum | Operator::Max | Operator::Min | Operator::Mul | Operator::SquareAdd => dtype != DType::Bool,
         }
     }

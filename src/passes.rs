@@ -46,7 +46,7 @@ pub fn map(function: Function, operator: Operator, from: &[DType], to: DType) ->
     let passage = |operands, result| Some(Passage { operands, result });
     match (operator, function) {
         // Only the first device keeps a value.
-        (Operator::Root, _) => passage(any(from.len()), operator),
+        (Operator::Root(_), _) => passage(any(from.len()), operator),
         // Partial zeros combine to 0, with any operator.
         (_, Function::Identity | Function::Shift(_)) => passage(ONE, operator),
         (_, Function::Fill { with, .. }) => {
@@ -132,7 +132,7 @@ fn chosen(operator: Operator, from: &[DType], to: DType) -> Option<Passage> {
     let operands = match operator {
         Operator::Max | Operator::Min | Operator::And | Operator::Or => ANY_CHOICE,
         Operator::Sum | Operator::Mean | Operator::Mul if exact => CHOICES,
-        Operator::Root => ANY_OF_THREE,
+        Operator::Root(_) => ANY_OF_THREE,
         Operator::Sum | Operator::Mean | Operator::Mul | Operator::SquareAdd => return None,
     };
     Some(Passage { operands, result: operator })
@@ -143,7 +143,7 @@ fn keeps(c: f64, operator: Operator) -> bool {
     match operator {
         Operator::Sum => c == 0.0,
         Operator::Mul => c == 0.0 || c == 1.0,
-        Operator::Mean | Operator::Max | Operator::Min | Operator::And | Operator::Or | Operator::Root => true,
+        Operator::Mean | Operator::Max | Operator::Min | Operator::And | Operator::Or | Operator::Root(_) => true,
         Operator::SquareAdd => false,
     }
 }
@@ -153,7 +153,7 @@ fn stays(filler: Filler, operator: Operator) -> bool {
     match operator {
         Operator::Sum | Operator::Mean => filler == Filler::Zero,
         Operator::Mul => matches!(filler, Filler::Zero | Filler::One),
-        Operator::Max | Operator::Min | Operator::And | Operator::Or | Operator::Root => true,
+        Operator::Max | Operator::Min | Operator::And | Operator::Or | Operator::Root(_) => true,
         Operator::SquareAdd => false,
     }
 }
@@ -170,7 +170,7 @@ pub fn product(operator: Operator, from: [DType; 2], to: DType, contracts: bool)
         Operator::Sum if right => SECOND,
         Operator::Mean => EITHER,
         Operator::Mul if left && right && !contracts => BOTH,
-        Operator::Root => ANY,
+        Operator::Root(_) => ANY,
         Operator::Sum
         | Operator::Mul
         | Operator::Max
@@ -184,6 +184,5 @@ pub fn product(operator: Operator, from: [DType; 2], to: DType, contracts: bool)
 
 /// How a reduction over dims passes an operator: its own operator, and `ROOT`.
 pub fn reduce(reduction: Operator, operator: Operator, from: DType, to: DType) -> Option<Passage> {
-    (reduction == operator && from == to || operator == Operator::Root)
-        .then_some(Passage { operands: ONE, result: operator })
+    (reduction == operator && from == to || operator.is_root()).then_some(Passage { operands: ONE, result: operator })
 }

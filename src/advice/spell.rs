@@ -693,7 +693,7 @@ impl<'a> Speller<'a> {
                     Operator::Mul => "prod",
                     Operator::And => "all",
                     Operator::Or => "any",
-                    Operator::Mean | Operator::SquareAdd | Operator::Root => return None,
+                    Operator::Mean | Operator::SquareAdd | Operator::Root(_) => return None,
                 };
                 let kept = &program.value(value).dims;
                 let gone = program.value(*operand).dims.iter().filter(|dim| !kept.contains(dim));

@@ -150,7 +150,8 @@ impl Demand {
                 pieces.filter(|piece| piece.needers.iter().any(|at| !piece.contributions[0].contains(at))).collect()
             }
             Collective::Broadcast { .. } => {
-                groups.clone().map(|group| moved(at(group, 0), by_group[&group].clone())).collect()
+                let root = from.sharding.root_along(roles.group.in_order(), mesh).unwrap_or_default();
+                groups.clone().map(|group| moved(at(group, root), by_group[&group].clone())).collect()
             }
             Collective::Shift(shift) => {
                 let (extent, unit) = in_units(from, mesh, *shift);

@@ -100,7 +100,7 @@ fn bound_and_load(collective: &Collective, from: &Layout, topology: &Topology) -
             let mut longest: BTreeMap<AxisId, Time> = BTreeMap::new();
             for run in mesh.runs(axes.in_order()) {
                 let known = longest.entry(topology.links(run).port).or_default();
-                *known = diameter(topology, run, idle).max(*known);
+                *known = reach(topology, run, idle, from.sharding.root_along(run, mesh)).max(*known);
             }
             longest.into_values().sum()
         }
@@ -200,7 +200,7 @@ fn others(topology: &Topology, run: Axes) -> Option<AxisSet> {
 }
 
 /// The time of an empty message between the most distant devices along the axis, or along a run of parts.
-fn diameter(topology: &Topology, run: Axes, idle: AxisSet) -> Time {
+fn reach(topology: &Topology, run: Axes, idle: AxisSet, root: Option<u64>) -> Time {
     let (links, size) = (topology.links(run), run.group_size(&topology.mesh));
     // Replicas along another part may be nearer, but at most the distance around the ring of this part.
     let nearer = || others(topology, run).is_some_and(|others| !others.intersection(idle).is_empty());
@@ -208,6 +208,6 @@ fn diameter(topology: &Topology, run: Axes, idle: AxisSet) -> Time {
     match links.wiring {
         _ if whole == Wiring::Full => links.hop_latency,
         Wiring::Ring | Wiring::Line if nearer() => links.hop_latency * Wiring::Ring.diameter(size),
-        Wiring::Ring | Wiring::Line | Wiring::Switch | Wiring::Full => links.diameter(size),
+        Wiring::Ring | Wiring::Line | Wiring::Switch | Wiring::Full => links.reach(size, root),
     }
 }

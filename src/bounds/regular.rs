@@ -9,7 +9,8 @@ use super::reason::{Reason, Region};
 use super::{Bound, Certificate};
 use crate::collective::Collective;
 use crate::layout::Layout;
-use crate::mesh::{AxisId, AxisSet, Wiring};
+use crate::mesh::{AxisId, AxisSet, DeviceId, Wiring};
+use crate::operator::Operator;
 use crate::topology::Topology;
 use crate::units::{Bytes, Time, gcd};
 use itertools::Itertools;
@@ -47,8 +48,8 @@ struct Regular<'a> {
     rate: u128,
     /// Pieces of the full array in one group.
     full: u128,
-    /// Whether the first device of a group holds everything, so that the box is at the other end.
-    from_first: bool,
+    /// The device of a group that holds everything, which is in no box.
+    root: Option<DeviceId>,
 }
 
 /// The bound without its reason.
@@ -91,8 +92,14 @@ impl<'a> Regular<'a> {
             | Collective::Slice { .. }
             | Collective::Open { .. } => n,
         };
-        let from_first = matches!(collective, Collective::Broadcast { .. });
-        Some(Regular { topology, roles, n, replicas, rate: rates.fold(0, gcd).max(1), full, from_first })
+        let root = match (collective, from.sharding.operator) {
+            (Collective::Broadcast { axes }, operator) => match operator.within(*axes, mesh) {
+                Operator::Root(root) => Some(root),
+                _ => None,
+            },
+            _ => None,
+        };
+        Some(Regular { topology, roles, n, replicas, rate: rates.fold(0, gcd).max(1), full, root })
     }
 
     /// Splits each device's data into n pieces.
@@ -132,7 +139,7 @@ impl<'a> Regular<'a> {
                 let most = self.apart(axes).map(|axis| self.capacity_into_one(axis, true)).sum();
                 vec![(Load::new(self.n, most), Counted::Shard)]
             }
-            // A box without the first place needs everything, and so does a line that ends there.
+            // A box without the root needs everything.
             Collective::Broadcast { .. } => boxes().map(|whole| self.summed(whole, self.n)).collect(),
             // See `parts.rs`.
             Collective::Reshard { .. } | Collective::Shift(_) => Vec::new(),
@@ -283,13 +290,15 @@ impl<'a> Regular<'a> {
             | Collective::AllToAll { .. }
             | Collective::Broadcast { .. }
             | Collective::Slice { .. }
-            | Collective::Open { .. } => self.apart(self.roles.group).map(|axis| self.diameter(axis)).sum(),
+            | Collective::Open { .. } => self.apart(self.roles.group).map(|axis| self.reach(axis)).sum(),
         }
     }
 
-    /// The time of an empty message between the most distant devices along the axis.
-    fn diameter(&self, axis: AxisId) -> Time {
-        self.topology.links(axis).diameter(self.topology.mesh.size(axis))
+    /// The time of an empty message between the most distant devices along the axis, or from the root.
+    fn reach(&self, axis: AxisId) -> Time {
+        let mesh = &self.topology.mesh;
+        let from = self.root.map(|root| u64::from(mesh.coordinate(root, axis)));
+        self.topology.links(axis).reach(mesh.size(axis), from)
     }
 
     fn reason(&self, counted: Counted, load: Load, units: Units) -> Reason {
@@ -327,10 +336,13 @@ impl<'a> Regular<'a> {
         let fixed = self.roles.group.union(self.roles.idle).without(whole);
         let ends = fixed.iter().any(|axis| self.topology.links(axis).wiring == Wiring::Line && mesh.size(axis) > 2);
         let (place, devices) = (self.place(fixed), self.devices(whole));
-        let name = match devices {
-            1 if !ends && self.from_first => "each device but the first".to_owned(),
-            1 if !ends => "each device".to_owned(),
-            1 => format!("the device at {place}"),
+        let name = match (devices, self.root) {
+            (1, Some(DeviceId(0))) if !ends => "each device but the first".to_owned(),
+            (1, Some(root)) if !ends => {
+                format!("each device but that at {}", self.at(fixed, |axis| mesh.coordinate(root, axis)))
+            }
+            (1, None) if !ends => "each device".to_owned(),
+            (1, _) => format!("the device at {place}"),
             _ => format!("the {devices} devices at {place}"),
         };
         let links = self.apart(fixed).map(|axis| self.links_into_one(axis, false)).sum::<u64>();
@@ -356,8 +368,17 @@ impl<'a> Regular<'a> {
     /// Formats `X=0, Y=0`.
     fn place(&self, axes: AxisSet) -> String {
         let mesh = &self.topology.mesh;
-        let at = |axis: AxisId| if self.from_first { mesh.size(axis) - 1 } else { 0 };
-        axes.iter().map(|axis| format!("{}={}", mesh.axis(axis).name, at(axis))).join(", ")
+        let last = |axis: AxisId| mesh.axis(axis).size - 1;
+        // The other end, if the root is at one.
+        self.at(axes, |axis| match self.root {
+            Some(root) if mesh.coordinate(root, axis) < last(axis) => last(axis),
+            Some(_) | None => 0,
+        })
+    }
+
+    fn at(&self, axes: AxisSet, coordinate: impl Fn(AxisId) -> u32) -> String {
+        let name = |axis: AxisId| &self.topology.mesh.axis(axis).name;
+        axes.iter().map(|axis| format!("{}={}", name(axis), coordinate(axis))).join(", ")
     }
 
     fn with_share(&self, name: String, devices: u128, links: u128, load: Load, units: Units) -> Region {

@@ -67,6 +67,7 @@ pub const PAGES: &[Page] = pages![
     "input-hole",
     "input-mismatch",
     "input-missing",
+    "invalid-root",
     "kernel-declaration",
     "kernel-padded",
     "kernel-without-numbers",

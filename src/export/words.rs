@@ -92,8 +92,10 @@ pub enum Word {
         /// Length of the part.
         length: u64,
     },
-    /// Replaces the block by zeros on all but the first device of the group. Local.
-    First {
+    /// Replaces the block by zeros on all but one device of the group. Local.
+    OnlyOn {
+        /// The rank of the device.
+        rank: u64,
         /// The group.
         axes: Axes,
     },
@@ -148,10 +150,10 @@ pub fn words(collective: &Collective, from: &Layout, mesh: &Mesh, vocabulary: Vo
     sentence.of(collective, vocabulary)
 }
 
-/// The axes of an open sum. Its pieces form a leading dim of arrays that are passed in or out; if only the first
+/// The axes of an open sum. Its pieces form a leading dim of arrays that are passed in or out; if only one
 /// device holds the array, there is one piece.
 pub(super) fn pieces(layout: &Layout) -> Option<Axes> {
-    let is_sum = !layout.sharding.open.is_empty() && layout.sharding.operator != Operator::Root;
+    let is_sum = !layout.sharding.open.is_empty() && !layout.sharding.operator.is_root();
     is_sum.then(|| layout.sharding.open.in_order())
 }
 
@@ -259,7 +261,8 @@ impl Sentence<'_> {
             }
             Collective::Broadcast { axes } => {
                 let axes = axes.in_order();
-                self.words.push(Word::First { axes });
+                let rank = sharding.root_along(axes, mesh).unwrap_or_default();
+                self.words.push(Word::OnlyOn { rank, axes });
                 // Bools have no sum.
                 let operator = if self.from.dtype == DType::Bool { Operator::Or } else { Operator::Sum };
                 self.words.push(Word::AllReduce { axes, operator });
@@ -268,7 +271,7 @@ impl Sentence<'_> {
                 let length = self.extents[*dim] / axes.group_size(mesh);
                 self.words.push(Word::Own { axes: *axes, dim: *dim, length });
             }
-            Collective::Open { axes } => self.words.push(Word::First { axes: axes.in_order() }),
+            Collective::Open { axes } => self.words.push(Word::OnlyOn { rank: 0, axes: axes.in_order() }),
         }
         self.words
     }

@@ -21,7 +21,7 @@ pub(super) struct Assignment {
 /// A way in which axes stay in open sums: these operands are open over them, the others are not.
 ///
 /// A product is linear in each factor separately, a sum in all its terms together.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct OpenWay {
     /// Indices of the operands.
     pub(super) operands: Vec<usize>,
@@ -81,7 +81,7 @@ pub(super) fn assignments(
     for axis in axes.iter() {
         partial = partial.iter().flat_map(|partial| partial.grow(axis, lengths, ways, mesh, listed)).collect();
     }
-    partial.iter().filter_map(|partial| partial.finish(einsum, sums)).collect()
+    partial.iter().filter_map(|partial| partial.finish(einsum, sums, mesh)).collect()
 }
 
 /// Axes placed so far.
@@ -125,10 +125,10 @@ impl Partial {
     }
 
     /// The layouts; `None` if the result would be open with two operators.
-    fn finish(&self, einsum: &Einsum, sums: Operator) -> Option<Assignment> {
+    fn finish(&self, einsum: &Einsum, sums: Operator, mesh: &Mesh) -> Option<Assignment> {
         let sharding = |indices: &[Index], open: AxisSet, operator: Operator| {
             let dims = indices.iter().map(|index| self.lists[usize::from(*index)]).collect();
-            let mut sharding = Sharding { dims, open, operator };
+            let mut sharding = Sharding { dims, open, operator: operator.within(open, mesh) };
             sharding.set_open(open);
             sharding
         };

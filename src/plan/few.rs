@@ -20,7 +20,7 @@ pub(super) fn moves(from: &Sharding, all: AxisSet, written: &[Sharding]) -> Vec<
     let gathered = minor.chain(from.dims.iter().map(|axes| axes.set())).chain([on_dims]);
     let mut moves: Vec<Collective> = gathered.map(|axes| Collective::AllGather { axes }).collect();
     let closed = one(from.open).chain([from.open]);
-    if from.operator == Operator::Root {
+    if from.operator.is_root() {
         moves.extend(closed.map(|axes| Collective::Broadcast { axes }));
     } else {
         moves.extend(closed.clone().map(|axes| Collective::AllReduce { axes }));
@@ -50,7 +50,7 @@ pub(super) fn last(from: &Sharding, written: &[Sharding]) -> Vec<Collective> {
     let on_dims = from.dim_axes();
     if !from.open.is_empty() {
         moves.push(match from.operator {
-            Operator::Root => Collective::Broadcast { axes: from.open },
+            Operator::Root(_) => Collective::Broadcast { axes: from.open },
             _ => Collective::AllReduce { axes: from.open },
         });
     }

@@ -9,7 +9,6 @@ use crate::collective::Collective;
 use crate::dtype::DType;
 use crate::layout::{Dim, Layout, Sharding};
 use crate::mesh::{Axes, AxisId, AxisSet, Mesh};
-use crate::operator::Operator;
 use crate::units::Time;
 use itertools::Itertools;
 use rustc_hash::FxHashMap;
@@ -444,10 +443,10 @@ fn moves(from: &Sharding, dims: &[Dim], all: AxisSet, mesh: &Mesh) -> Option<Vec
     let mut moves = Vec::new();
     moves.extend(permutes(from, all, mesh)?.map(|to| Collective::Permute { to }));
     moves.extend(from.dim_axes().subsets().map(|axes| Collective::AllGather { axes }));
-    if from.operator == Operator::Root {
+    if from.operator.is_root() {
         moves.extend(from.open.subsets().map(|axes| Collective::Broadcast { axes }));
     }
-    for axes in from.open.subsets().filter(|_| from.operator != Operator::Root) {
+    for axes in from.open.subsets().filter(|_| !from.operator.is_root()) {
         moves.push(Collective::AllReduce { axes });
         moves.extend(spreads(axes, dims.len()).into_iter().map(|dims| Collective::ReduceScatter { dims }));
     }

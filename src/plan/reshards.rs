@@ -5,7 +5,6 @@
 
 use super::{Cost, Plan, Step, StepId, StepOp, Stop};
 use crate::collective::{Collective, CollectiveKind};
-use crate::operator::Operator;
 use crate::program::Definition;
 use crate::recipe::Tuner;
 use crate::units::Time;
@@ -63,7 +62,7 @@ impl Plan {
         let is_asked = user.method.is_some() || matches!(user.definition, Definition::Collective { .. });
         let kinds =
             [CollectiveKind::AllGather, CollectiveKind::AllToAll, CollectiveKind::Permute, CollectiveKind::Slice];
-        kinds.contains(&collective.kind()) && !is_asked && step.layout.sharding.operator != Operator::Root
+        kinds.contains(&collective.kind()) && !is_asked && !step.layout.sharding.operator.is_root()
     }
 
     /// Whether two steps belong to one chain.

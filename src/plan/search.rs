@@ -174,7 +174,7 @@ impl Taking {
 
 /// The ways to compute a value, and the conditions they were computed for.
 struct Ways {
-    open: Vec<AxisSet>,
+    open: Vec<OpenWay>,
     list: Rc<Vec<(Way, Assignment)>>,
 }
 
@@ -868,13 +868,14 @@ impl<'a> Search<'a> {
 
     /// The ways to compute a value, which depend on the possible open sums of its operands.
     pub(super) fn ways(&mut self, id: ValueId) -> Rc<Vec<(Way, Assignment)>> {
-        let open: Vec<OpenWay> = Operator::ALL.iter().flat_map(|operator| self.open_ways(id, *operator)).collect();
-        let axes: Vec<AxisSet> = open.iter().map(|way| way.axes).collect();
-        if let Some(known) = self.ways[id.index()].as_ref().filter(|known| known.open == axes) {
-            return Rc::clone(&known.list);
-        }
         let program = self.program;
         let operands = program.value(id).definition.operands();
+        let sums = operands.iter().flat_map(|id| self.sums(*id)).map(|sharding| (sharding.operator, sharding.open));
+        let operators = Operator::of_sums(sums, &program.mesh);
+        let open: Vec<OpenWay> = operators.iter().flat_map(|operator| self.open_ways(id, *operator)).collect();
+        if let Some(known) = self.ways[id.index()].as_ref().filter(|known| known.open == open) {
+            return Rc::clone(&known.list);
+        }
         let mut list = Vec::new();
         for assignment in self.assignments(id, &open) {
             let nodes = operands
@@ -905,7 +906,7 @@ impl<'a> Search<'a> {
             list.push((Way { operands: nodes, result, own, apart, held, flops, opened }, assignment));
         }
         let list = Rc::new(list);
-        self.ways[id.index()] = Some(Ways { open: axes, list: Rc::clone(&list) });
+        self.ways[id.index()] = Some(Ways { open, list: Rc::clone(&list) });
         list
     }
 
@@ -1076,9 +1077,15 @@ impl<'a> Search<'a> {
 
     /// The axes over which a value can be open with an operator.
     fn open_axes(&self, id: ValueId, operator: Operator) -> AxisSet {
+        let axes = |sum: &Sharding| operator.common(sum.operator, sum.open, &self.program.mesh);
+        self.sums(id).map(axes).fold(AxisSet::NONE, AxisSet::union)
+    }
+
+    /// The layouts of a value with an open sum.
+    fn sums(&self, id: ValueId) -> impl Iterator<Item = &Sharding> {
         let space = self.space(id);
-        let sharding = self.found[id.index()].offered().iter().map(|(node, _)| space.sharding(node));
-        sharding.filter(|sharding| sharding.operator == operator).fold(AxisSet::NONE, |set, s| set.union(s.open))
+        let layouts = self.found[id.index()].offered().iter().map(|(node, _)| space.sharding(node));
+        layouts.filter(|layout| !layout.open.is_empty())
     }
 
     /// `_LOCAL`: the operands in their layouts.

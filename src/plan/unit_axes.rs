@@ -282,7 +282,7 @@ fn output(plan: &mut Plan, step: StepId, value: ValueId, written: &Program, unit
     let open = from.open.intersection(units).without(asked.open);
     let closing = match from.operator {
         _ if open.is_empty() => None,
-        Operator::Root => Some(Collective::Broadcast { axes: open }),
+        Operator::Root(_) => Some(Collective::Broadcast { axes: open }),
         _ => Some(Collective::AllReduce { axes: open }),
     };
     let slice = |(dim, (to, from)): (usize, (&Axes, &Axes))| {

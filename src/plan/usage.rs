@@ -4,7 +4,6 @@ use super::fused::read;
 use super::{Plan, Step, StepId, StepOp, unroll};
 use crate::layout::Layout;
 use crate::mesh::{Axes, AxisSet, DeviceId, Mesh};
-use crate::operator::Operator;
 use crate::program::Definition;
 use crate::sim::usage::{PerDevice, StepUsage, Traffic, Usage, Working};
 use std::borrow::Cow;
@@ -16,7 +15,7 @@ const ITERATIONS: u64 = 4;
 /// Bytes of a block on each device; 0 where it is absent.
 fn block(layout: &Layout, mesh: &Mesh) -> PerDevice<u64> {
     let bytes = layout.local_bytes(mesh).0;
-    let absent = if layout.sharding.operator == Operator::Root { layout.sharding.open } else { AxisSet::NONE };
+    let absent = if layout.sharding.operator.is_root() { layout.sharding.open } else { AxisSet::NONE };
     let devices = usize::try_from(absent.group_size(mesh)).expect("fewer than 2^20 devices");
     let each = (0..devices).map(|rank| if rank == 0 { bytes } else { 0 }).collect();
     PerDevice { axes: absent.in_order(), each }

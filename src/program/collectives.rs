@@ -9,7 +9,6 @@ use crate::collective::Collective;
 use crate::diag::{Edit, Fix};
 use crate::layout::Sharding;
 use crate::mesh::{Axes, AxisId, AxisSet};
-use crate::operator::Operator;
 use crate::span::{Span, Spanned};
 use crate::syntax::{CollectiveName, Expr, Name};
 use itertools::Itertools;
@@ -345,9 +344,8 @@ impl Checker {
         let gathers =
             call.kind == CollectiveName::AllGather || call.kind == CollectiveName::AllReduce && open.is_empty();
         let heads = [(gathers, "AllGather", dims), (call.kind == CollectiveName::AllReduce, "AllReduce", open)];
-        let heads = heads
-            .into_iter()
-            .filter(|(fits, _, axes)| *fits && !axes.is_empty() && call.from.operator != Operator::Root);
+        let heads =
+            heads.into_iter().filter(|(fits, _, axes)| *fits && !axes.is_empty() && !call.from.operator.is_root());
         heads
             .map(|(_, word, axes)| Fix::new(Edit::Replace(call.at), format!("{word}_{}", axes.names(&self.mesh))))
             .collect()
@@ -375,7 +373,7 @@ impl Checker {
         if let Some(axis) = axes.without(wanted).iter().next() {
             let name = &self.mesh.axis(axis).name;
             return match (from.open.contains(axis), from.dim_of(axis)) {
-                (true, _) if from.operator == Operator::Root => {
+                (true, _) if from.operator.is_root() => {
                     fail(format!("only the first device along `{name}` holds it"), format!("use `Broadcast_{name}`"))
                 }
                 (true, _) => fail(
@@ -410,7 +408,7 @@ impl Checker {
                 }
             };
         }
-        let root = from.operator == Operator::Root && !from.open.is_empty();
+        let root = from.operator.is_root() && !from.open.is_empty();
         match collective {
             Collective::AllReduce { .. } | Collective::ReduceScatter { .. } if root => fail(
                 format!(

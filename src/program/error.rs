@@ -234,6 +234,16 @@ pub(super) enum CheckError {
         at: Span,
     },
 
+    #[error("{what}")]
+    #[diagnostic(code("invalid-root"))]
+    InvalidRoot {
+        what: String,
+        #[label("invalid root")]
+        at: Span,
+        #[help]
+        help: String,
+    },
+
     #[error("an open {operator} does not support {dtype}")]
     #[diagnostic(code("operator-dtype"), help("{} needs {}; cast the array first", operator.word(), operands(*operator)))]
     OperatorDType {
@@ -1003,7 +1013,7 @@ fn operands(operator: Operator) -> &'static str {
         Operator::And | Operator::Or => "bools",
         Operator::Mean => "floats",
         Operator::Sum | Operator::Max | Operator::Min | Operator::Mul | Operator::SquareAdd => "numbers",
-        Operator::Root => "anything",
+        Operator::Root(_) => "anything",
     }
 }
 

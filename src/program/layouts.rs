@@ -9,8 +9,9 @@ use crate::diag::{Edit, Fix};
 use crate::layout::{Dim, DimId, Sharding};
 use crate::mesh::{Axes, AxisId, AxisSet};
 use crate::operator::Operator;
-use crate::span::Span;
+use crate::span::{Span, Spanned};
 use crate::syntax::{Brackets, DimName, DimRef, INDEXED, Subscript};
+use itertools::Itertools;
 
 /// A requested dim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,7 +82,7 @@ impl Checker {
             let wanted = if free { Wanted::Free } else { Wanted::Partly(written) };
             return Ok(Written { requested, wanted, span: brackets.span, text, places });
         }
-        let text = self.spell(&requested, &sharding.dims, sharding.open, sharding.operator);
+        let text = self.spell(&requested, &sharding);
         for (axes, request) in sharding.dims.iter().zip(&requested) {
             if let RequestedDim::Dim(dim) = request {
                 self.note_split(*axes, dim.id);
@@ -160,7 +161,28 @@ impl Checker {
         };
         let (word, at) = (&open.operator.node, open.operator.span);
         let operator = Operator::from_word(word).ok_or(CheckError::UnknownOperator { word: word.clone(), at })?;
-        Ok(Lists { dims, open: self.axes(&open.axes)?, operator })
+        let axes = self.axes(&open.axes)?;
+        let operator = open.root.as_ref().map_or(Ok(operator), |root| self.root(operator, &axes, root))?;
+        Ok(Lists { dims, open: axes, operator })
+    }
+
+    /// The operator with the root of `{ROOT_YX=5}`: a rank along the axes as written.
+    fn root(&self, operator: Operator, axes: &[(AxisId, Span)], root: &Spanned<u64>) -> Checked<Operator> {
+        let axes = axes.iter().map(|(axis, _)| *axis).unique().collect::<Axes>();
+        let invalid = || {
+            let names = axes.names(&self.mesh);
+            let (what, help) = if operator.is_root() {
+                let last = axes.group_size(&self.mesh) - 1;
+                let what = format!("there is no device {} along `{names}`", root.node);
+                (what, format!("the devices along `{names}` have the numbers 0 to {last}"))
+            } else {
+                let what = format!("an open {operator} has no root");
+                let help = "remove the number; only `{ROOT_X=1}` is the block of one device";
+                (what, help.replace('X', &names))
+            };
+            CheckError::InvalidRoot { what, at: root.span, help }.into()
+        };
+        operator.with_root(root.node, axes, &self.mesh).ok_or_else(invalid)
     }
 
     /// Checks that an axis is used once, on one dim or in the open sum.
@@ -219,18 +241,16 @@ impl Checker {
         };
         let dims: Vec<Axes> = lists.dims.iter().enumerate().map(|(place, list)| kept(place, list)).collect();
         let open = lists.open.iter().map(|(axis, _)| *axis).collect::<AxisSet>().without(AxisSet::one(axis));
-        self.spell(requested, &dims, open, lists.operator)
+        self.spell(requested, &Sharding { dims, open, operator: lists.operator })
     }
 
     /// The brackets as written.
-    pub(super) fn spell(&self, requested: &[RequestedDim], dims: &[Axes], open: AxisSet, operator: Operator) -> String {
-        let items = requested.iter().zip(dims);
+    pub(super) fn spell(&self, requested: &[RequestedDim], sharding: &Sharding) -> String {
+        let items = requested.iter().zip(&sharding.dims);
         let items: Vec<String> = items
             .map(|(request, axes)| format!("{}{}", self.request_name(*request), axes.subscript(&self.mesh)))
             .collect();
-        let sum =
-            if open.is_empty() { String::new() } else { format!("{{{}_{}}}", operator.word(), open.names(&self.mesh)) };
-        format!("[{}]{sum}", items.join(", "))
+        format!("[{}]{}", items.join(", "), sharding.open_sum(&self.mesh))
     }
 
     fn request_name(&self, request: RequestedDim) -> String {

@@ -163,13 +163,21 @@ impl Checker {
         let mut open = operands.iter().copied().filter(|id| !self.open(*id).0.is_empty());
         let Some(first) = open.next() else { return Ok(None) };
         let operator = self.open(first).1;
-        match open.find(|id| self.open(*id).1 != operator) {
-            Some(other) => {
-                let reason = format!("one operand is an open {operator}, the other an open {}", self.open(other).1);
-                Err(self.misuse(other, reason))
-            }
-            None => Ok(Some((first, operator))),
+        let sum = |id: ValueId| {
+            let (axes, operator) = self.open(id);
+            (operator, axes)
+        };
+        if let [one] =
+            Operator::of_sums(operands.iter().map(|id| sum(*id)).filter(|(_, axes)| !axes.is_empty()), &self.mesh)[..]
+        {
+            return Ok(Some((first, one)));
         }
+        let other = open.find(|id| Operator::of_sums([sum(first), sum(*id)], &self.mesh).len() > 1).unwrap_or(first);
+        let reason = match self.open(other).1 {
+            Operator::Root(_) if operator.is_root() => "the operands are on different devices".to_owned(),
+            other => format!("one operand is an open {operator}, the other an open {other}"),
+        };
+        Err(self.misuse(other, reason))
     }
 
     fn dtypes(&self, operands: &[ValueId]) -> Vec<DType> {
@@ -256,13 +264,12 @@ impl Checker {
     /// The axes over which a value is open, or can be.
     fn known_sums(&self, id: ValueId, operator: Operator) -> AxisSet {
         match self.exact(id) {
-            Some(has) if has.operator == operator => has.open,
-            Some(_) => AxisSet::NONE,
+            Some(has) => operator.common(has.operator, has.open, &self.mesh),
             None => {
                 let value = self.value(id);
                 let spent = (0..value.dims.len()).filter_map(|dim| value.wanted.axes(dim)).map(Axes::set);
-                let sums = self.sums[id.index()].get(&operator).copied().unwrap_or_default();
-                spent.fold(sums, AxisSet::without)
+                let sums = self.sums[id.index()].iter().map(|(own, axes)| operator.common(*own, *axes, &self.mesh));
+                spent.fold(sums.fold(AxisSet::NONE, AxisSet::union), AxisSet::without)
             }
         }
     }
@@ -270,8 +277,15 @@ impl Checker {
     /// The axes over which a value of free layout can be open, by operator: axes that can split a contracted dim, and axes
     /// passed on by operands.
     pub(super) fn possible_sums(&self, value: &Value) -> BTreeMap<Operator, AxisSet> {
-        let operators = Operator::ALL.into_iter();
-        let sums = operators.flat_map(|operator| self.passed_sums(value, operator));
+        let of = |id: &ValueId| match self.exact(*id) {
+            Some(has) => vec![(has.operator, has.open)],
+            None => self.sums[id.index()].iter().map(|(operator, axes)| (*operator, *axes)).collect(),
+        };
+        let passed = value.definition.operands().iter().flat_map(of);
+        // Operands without open sums may leave one, too.
+        let made = Operator::ALL.into_iter().filter(|operator| !operator.is_root());
+        let operators = Operator::of_sums(passed.chain(made.map(|operator| (operator, AxisSet::NONE))), &self.mesh);
+        let sums = operators.into_iter().flat_map(|operator| self.passed_sums(value, operator));
         let mut possible: BTreeMap<Operator, AxisSet> = BTreeMap::new();
         for (operator, axes) in sums.filter(|(_, axes)| !axes.is_empty()) {
             let known = possible.entry(operator).or_default();
@@ -338,7 +352,7 @@ impl Checker {
         // Once a part of the axes is reduced, what is left may have another operator.
         let left = self.exact(id).filter(|has| asked.open != has.open && asked.open.is_subset(has.open));
         let invented: AxisSet = match left {
-            Some(has) if has.operator.after_part() == asked.operator => AxisSet::NONE,
+            Some(has) if has.operator.after_part().within(asked.open, &self.mesh) == asked.operator => AxisSet::NONE,
             Some(_) => asked.open,
             None => asked.open.iter().filter(|axis| one(*axis)).collect(),
         };
@@ -351,9 +365,8 @@ impl Checker {
         let axes = invented.names(&self.mesh);
         let help = match self.exact(id) {
             Some(_) => format!("its layout is `{}`", self.show(id)),
-            None if asked.operator == Operator::Root => {
-                "only inputs and arrays computed from them can be on the first device only; remove the braces"
-                    .to_owned()
+            None if asked.operator.is_root() => {
+                "only inputs and arrays computed from them can be on one device only; remove the braces".to_owned()
             }
             None => "only a product with a sharded contracted dim leaves a sum open; remove the braces".to_owned(),
         };

@@ -169,11 +169,12 @@ impl Tuner<'_> {
             !too_deep && !effort::is_too_large(topology, kind, run, *method)
         });
         let few = self.fewest_operations && problem.asked.is_none();
+        let root = problem.root_along(run, &topology.mesh);
         let stage = move |method, chunks| match kind {
             CollectiveKind::AllGather => Stage::AllGather { run, dim, method },
             CollectiveKind::ReduceScatter => Stage::ReduceScatter { run, dim, method },
             CollectiveKind::AllReduce => Stage::AllReduce { run, method, chunks },
-            CollectiveKind::Broadcast => Stage::Broadcast { run, wiring, method, chunks },
+            CollectiveKind::Broadcast => Stage::Broadcast { run, wiring, method, root, chunks },
             _ => {
                 let to = problem.to.map_or(Destination { dim, order: run }, |to| Destination { order: run, ..to });
                 Stage::AllToAll { runs: vec![(run, method)], from: dim, to }
@@ -429,8 +430,10 @@ impl Tuner<'_> {
         // The devices of a node are those on the fastest switch.
         let node = switches.max_by_key(|run| topology.links(*run).one_way);
         let outer = runs.iter().map(|(run, _)| *run).filter(|run| Some(*run) != node);
-        let runs: Vec<(Axes, bool)> = outer.map(|run| (run, wiring(run) == Wiring::Ring)).collect();
-        let stage = move |chunks| Stage::BroadcastAtOnce { runs: runs.clone(), node, chunks };
+        let runs: Vec<(Axes, Wiring)> = outer.map(|run| (run, wiring(run))).collect();
+        let axes = runs.iter().map(|(run, _)| *run).chain(node).fold(Axes::NONE, Axes::then);
+        let root = problem.root_along(axes, &topology.mesh);
+        let stage = move |chunks| Stage::BroadcastAtOnce { runs: runs.clone(), node, root, chunks };
         Some(Candidate::new(stage, self.tree_chunks(problem), LEAST_SAVING))
     }
 
@@ -443,8 +446,11 @@ impl Tuner<'_> {
         let dim = problem.extents.iter().position(|extent| extent.is_multiple_of(n))?;
         let stages = runs.iter().map(|(run, _)| self.stage(CollectiveKind::AllGather, *run, dim)).collect();
         let all = Multiport { stages, axis_orders: axis_orders(&self.topology, &axes_of(runs)), chunks: 1 };
-        let kind = problem.kind;
-        let stage = move |chunks| Stage::Multiport { kind, all: Multiport { chunks, ..all.clone() }, to: None };
+        let root: Vec<u64> = runs.iter().map(|(run, _)| problem.root_along(*run, &self.topology.mesh)).collect();
+        let stage = move |chunks| {
+            let all = Multiport { chunks, ..all.clone() };
+            Stage::BroadcastScattered { all, root: root.clone() }
+        };
         Some(Candidate::new(stage, self.tree_chunks(problem), LEAST_SAVING))
     }
 
@@ -515,7 +521,8 @@ impl Tuner<'_> {
     fn broadcast_packed<'p>(&self, problem: &'p Problem, runs: &[(Axes, usize)]) -> Option<Candidate<'p>> {
         let axes: Axes = runs.iter().flat_map(|(run, _)| run.iter()).collect();
         let part = self.part(axes.set());
-        let trees = packing::from_first(&part.topology, part.axes(axes))?;
+        let root = problem.root_along(axes, &self.topology.mesh);
+        let trees = packing::from_root(&part.topology, part.axes(axes), root)?;
         let stage = move |chunks| Stage::BroadcastPacked { axes, trees: trees.clone(), chunks };
         Some(Candidate::new(stage, self.tree_chunks(problem), LEAST_SAVING))
     }

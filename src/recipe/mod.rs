@@ -124,6 +124,8 @@ pub enum Stage {
         wiring: Wiring,
         /// The method.
         method: Method,
+        /// The rank of the device that has the value.
+        root: u64,
         /// Number of chunks, for pipelined methods.
         chunks: u64,
     },
@@ -135,6 +137,13 @@ pub enum Stage {
         all: Multiport,
         /// Target of an exchange; `None` for other collectives.
         to: Option<Destination>,
+    },
+    /// A broadcast as a scatter and a gather over all axes at once.
+    BroadcastScattered {
+        /// Stages, axis orders and chunks.
+        all: Multiport,
+        /// The rank of the device that has the value along each stage.
+        root: Vec<u64>,
     },
     /// A stage whose messages over weak links are split among the paths around them.
     Around {
@@ -175,10 +184,12 @@ pub enum Stage {
     },
     /// A broadcast along several runs at once.
     BroadcastAtOnce {
-        /// The runs, with a flag for rings; with nodes, those between nodes.
-        runs: Vec<(Axes, bool)>,
+        /// The runs with their wiring; with nodes, those between nodes.
+        runs: Vec<(Axes, Wiring)>,
         /// The run within a node.
         node: Option<Axes>,
+        /// The rank of the device that has the value along the runs, and along the run within a node as the minor one.
+        root: u64,
         /// Number of chunks.
         chunks: u64,
     },
@@ -263,17 +274,17 @@ impl Stage {
             }
             Stage::AllToAll { runs, from, to } => methods::all_to_all_over(builder, runs, value, *from, *to),
             Stage::AllToAllAtOnce { axes, from, to } => methods::all_to_all_at_once(builder, *axes, value, *from, *to),
-            Stage::Broadcast { run, wiring, method, chunks } => {
-                methods::broadcast(builder, *method, *run, *wiring, value, *chunks)
+            Stage::Broadcast { run, wiring, method, root, chunks } => {
+                methods::broadcast(builder, *method, (*run, *wiring), *root, value, *chunks)
             }
             Stage::Multiport { kind, all, to } => match (kind, to) {
                 (CollectiveKind::AllGather, _) => all.all_gather(builder, value),
                 (CollectiveKind::ReduceScatter, _) => all.reduce_scatter(builder, value, operator),
                 (CollectiveKind::AllReduce, _) => all.all_reduce(builder, value, operator),
-                (CollectiveKind::Broadcast, _) => all.broadcast(builder, value),
                 (_, Some(to)) => all.all_to_all(builder, value, *to),
                 (_, None) => value,
             },
+            Stage::BroadcastScattered { all, root } => all.broadcast(builder, root, value),
             Stage::Around { detours, stage } => {
                 let first = builder.count();
                 let result = stage.emit(operator, &mut builder.around(detours), value);
@@ -293,11 +304,11 @@ impl Stage {
             Stage::BroadcastPacked { axes, trees, chunks } => {
                 methods::broadcast_packed(builder, *axes, trees, value, *chunks)
             }
-            Stage::BroadcastAtOnce { runs, node: Some(node), chunks } => {
-                methods::broadcast_over_nodes(builder, runs, *node, value, *chunks)
+            Stage::BroadcastAtOnce { runs, node: Some(node), root, chunks } => {
+                methods::broadcast_over_nodes(builder, runs, *node, *root, value, *chunks)
             }
-            Stage::BroadcastAtOnce { runs, node: None, chunks } => {
-                methods::broadcast_over(builder, runs, value, *chunks)
+            Stage::BroadcastAtOnce { runs, node: None, root, chunks } => {
+                methods::broadcast_over(builder, runs, *root, value, *chunks)
             }
             Stage::Split { dim, at, even, rest } => {
                 let extents = builder.extents(value).to_vec();
@@ -345,6 +356,9 @@ impl Stage {
             Stage::Multiport { all, to, .. } => {
                 all.stages.iter_mut().for_each(|stage| stage.axes = run(&stage.axes));
                 *to = to.as_ref().map(goes);
+            }
+            Stage::BroadcastScattered { all, .. } => {
+                all.stages.iter_mut().for_each(|stage| stage.axes = run(&stage.axes));
             }
             Stage::Around { detours, stage } => {
                 *detours = detours.renumbered(axis);

@@ -48,12 +48,12 @@ pub(super) fn trees(topology: &Topology, kind: CollectiveKind, axes: Axes) -> Op
     Some(trees)
 }
 
-/// The trees of a broadcast from the first device of each group, with weights; devices are numbered by rank.
-pub(super) fn from_first(topology: &Topology, axes: Axes) -> Option<Vec<(Vec<Option<usize>>, u64)>> {
+/// The trees of a broadcast from the device of each group with this rank, with weights; devices are numbered by rank.
+pub(super) fn from_root(topology: &Topology, axes: Axes, root: u64) -> Option<Vec<(Vec<Option<usize>>, u64)>> {
     if !(2..=MOST_DEVICES).contains(&axes.group_size(&topology.mesh)) {
         return None;
     }
-    let Packing { trees, .. } = packing::gather(&network(topology, axes)?, &[vec![0]])?;
+    let Packing { trees, .. } = packing::gather(&network(topology, axes)?, &[vec![usize::try_from(root).ok()?]])?;
     Some(trees.into_iter().map(|tree| (tree.parents, tree.weight)).collect())
 }
 

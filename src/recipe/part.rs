@@ -2,7 +2,8 @@
 
 use crate::collective::Collective;
 use crate::layout::{Dim, Layout, Sharding};
-use crate::mesh::{Axes, AxisId, AxisSet, Mesh};
+use crate::mesh::{Axes, AxisId, AxisSet, DeviceId, Mesh};
+use crate::operator::Operator;
 use crate::sim::clock::AxisLoad;
 use crate::topology::Topology;
 
@@ -11,6 +12,8 @@ use crate::topology::Topology;
 pub(crate) struct Part {
     pub(crate) topology: Topology,
     kept: Vec<AxisId>,
+    /// The whole mesh.
+    mesh: Mesh,
     /// The axes of the whole machine that it has, in order.
     wired: AxisSet,
 }
@@ -19,7 +22,7 @@ impl Part {
     pub(crate) fn new(topology: &Topology, axes: AxisSet) -> Part {
         let (part, kept) = topology.only(axes);
         let wired = kept.iter().map(|axis| topology.mesh.physical(*axis)).collect();
-        Part { topology: part, kept, wired }
+        Part { topology: part, kept, mesh: topology.mesh.clone(), wired }
     }
 
     /// The id of an axis in the submachine, if it is included.
@@ -52,9 +55,16 @@ impl Part {
         axes.iter().filter_map(|axis| self.known(axis)).collect()
     }
 
-    fn sharding(&self, sharding: &Sharding) -> Sharding {
+    /// The sharding of a block in the submachine; axes that it lacks are left out.
+    pub(crate) fn sharding(&self, sharding: &Sharding) -> Sharding {
         let mut part = sharding.clone();
         part.dims.iter_mut().for_each(|axes| *axes = self.axes(*axes));
+        let open = sharding.open.iter().filter(|axis| self.known(*axis).is_some());
+        if let Operator::Root(root) = sharding.operator {
+            let there = open.clone().map(|axis| self.axis(axis));
+            let mesh = &self.topology.mesh;
+            part.operator = Operator::Root(mesh.with_rank(DeviceId(0), there, self.mesh.rank(root, open)));
+        }
         part.set_open(self.set(sharding.open));
         part
     }

@@ -3,7 +3,7 @@
 use crate::collective::{Collective, CollectiveKind};
 use crate::dtype::DType;
 use crate::layout::{Layout, Sharding};
-use crate::mesh::{Axes, AxisSet, Mesh};
+use crate::mesh::{Axes, AxisSet, DeviceId, Mesh};
 use crate::method::Method;
 use crate::operator::Operator;
 use crate::schedule::methods::Destination;
@@ -20,6 +20,8 @@ pub(super) struct Problem {
     /// Axes of replicas that it may use: the run that a gather uses on request, or those of faster networks.
     pub(super) idle: Option<Axes>,
     pub(super) dtype: DType,
+    /// The device that has the operand of a broadcast, by its coordinates along the axes; 0 otherwise.
+    pub(super) root: DeviceId,
     /// Extents of the operand block.
     pub(super) extents: Vec<u64>,
     /// The requested method.
@@ -45,6 +47,7 @@ impl Problem {
             to,
             idle: None,
             dtype: from.dtype,
+            root: DeviceId(0),
             extents: from.local_extents(mesh),
             asked,
             in_switch: matches!(from.sharding.operator.combiner(), Operator::Sum | Operator::Max | Operator::Min),
@@ -63,7 +66,13 @@ impl Problem {
                 let to = Some(Destination { dim: *to, order: *axes });
                 of(CollectiveKind::AllToAll, on_dim(leaving, *source), to)
             }
-            Collective::Broadcast { axes } => of(CollectiveKind::Broadcast, vec![axes.in_order()], None),
+            Collective::Broadcast { axes } => {
+                let root = match from.sharding.operator.within(*axes, mesh) {
+                    Operator::Root(root) => root,
+                    _ => DeviceId(0),
+                };
+                Problem { root, ..of(CollectiveKind::Broadcast, vec![axes.in_order()], None) }
+            }
             Collective::Reshard { .. } | Collective::Shift(_) => return None,
             Collective::Permute { .. } | Collective::Slice { .. } | Collective::Open { .. } => return None,
         })
@@ -73,6 +82,11 @@ impl Problem {
     pub(super) fn along(&self, kind: CollectiveKind, run: Axes, dim: usize, extents: &[u64]) -> Problem {
         let to = self.to.map(|to| Destination { order: run, ..to });
         Problem { kind, dims: on_dim(run, dim), to, idle: None, extents: extents.to_vec(), ..*self }
+    }
+
+    /// The rank of the root of a broadcast along some of the axes.
+    pub(super) fn root_along(&self, axes: Axes, mesh: &Mesh) -> u64 {
+        mesh.rank(self.root, axes.iter())
     }
 
     /// All axes, dim by dim.

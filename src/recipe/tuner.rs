@@ -9,7 +9,7 @@ use super::{Lowering, Objective, Recipe, Stage, idle, permute};
 use crate::collective::{Collective, CollectiveKind};
 use crate::dtype::DType;
 use crate::function::{Function, Unary};
-use crate::layout::{Layout, Sharding};
+use crate::layout::Layout;
 use crate::mesh::{Axes, AxisSet, Wiring};
 use crate::method::Method;
 use crate::operator::Operator;
@@ -242,13 +242,13 @@ impl<'a> Tuner<'a> {
     pub fn usage(&self, collective: &Collective, from: &Layout, asked: Option<Method>, chosen: &Chosen) -> StepUsage {
         let (mesh, recipe) = (&self.topology.mesh, &chosen.recipe);
         // If only first devices hold the operand, the others neither send nor store it.
-        let absent = if from.sharding.operator == Operator::Root { from.sharding.open } else { AxisSet::NONE };
+        let absent = if from.sharding.operator.is_root() { from.sharding.open } else { AxisSet::NONE };
         let part = self.part(collective.axes(&from.sharding, mesh).union(recipe.borrowed()).union(absent));
-        let sharding = Sharding {
-            open: part.set(absent),
-            operator: from.sharding.operator,
-            ..Sharding::replicated(from.dims.len())
-        };
+        let mut sharding = part.sharding(&from.sharding);
+        sharding.dims = vec![Axes::NONE; from.dims.len()];
+        if absent.is_empty() {
+            sharding.set_open(AxisSet::NONE);
+        }
         let there = recipe.renumbered(&|axis| part.axis(axis));
         let extents = from.local_extents(mesh);
         let (schedule, result) =

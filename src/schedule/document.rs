@@ -155,6 +155,8 @@ struct ShardingDocument {
     open: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     operator: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    root: Option<u64>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]

@@ -314,7 +314,7 @@ impl Builder {
             let word = self.name(&lost);
             let strict = cut_operator(&word.node);
             return match strict {
-                Some(_) if self.is_lenient() => Ok(OpenRef { operator: word, axes: Vec::new(), span }),
+                Some(_) if self.is_lenient() => Ok(OpenRef { operator: word, axes: Vec::new(), root: None, span }),
                 Some(_) | None => Err(SyntaxError::UnexpectedText {
                     found: word.node.clone(),
                     expected: "an operator and its axes, as in `{U_X}`".to_owned(),
@@ -323,10 +323,11 @@ impl Builder {
                 }),
             };
         }
+        let root = find(pair.clone(), Rule::integer).map(|root| self.integer(&root)).transpose()?;
         let word = find(pair, Rule::open_word).expect("an open sum has its word");
         let operator = self.name(&only(word.clone()));
         let axes = word.into_inner().nth(1).map(|axes| self.items(axes)).unwrap_or_default();
-        Ok(OpenRef { operator, axes, span })
+        Ok(OpenRef { operator, axes, root, span })
     }
 }
 

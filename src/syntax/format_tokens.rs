@@ -176,15 +176,21 @@ fn dtype(word: &str) -> String {
     word.parse::<DType>().map_or_else(|_| word.to_owned(), |dtype| dtype.to_string())
 }
 
-/// `[I_X, J]{U_Y}`, `[I, J]_?`
+/// `[I_X, J]{U_Y}`, `[I]{ROOT_X=2}`, `[I, J]_?`
 fn brackets(pair: Pair<'_, Rule>) -> String {
     let dims = pair.clone().into_inner().filter(|part| part.as_rule() == Rule::dim).map(dim);
     let rest = if pair.clone().into_inner().any(|part| part.as_rule() == Rule::ellipsis) { ", ..." } else { "" };
     let free = if pair.clone().into_inner().any(|part| part.as_rule() == Rule::free) { "_?" } else { "" };
     let text = format!("[{}{rest}]{free}", dims.format(", "));
     let open = pair.into_inner().find(|part| part.as_rule() == Rule::open_sum);
-    let word = open.and_then(|open| open.into_inner().find(|part| part.as_rule() == Rule::open_word));
-    word.map_or(text.clone(), |word| format!("{text}{{{}}}", dim(word)))
+    let parts = open.into_iter().flat_map(Pair::into_inner);
+    let sum = parts.filter_map(|part| match part.as_rule() {
+        Rule::open_word => Some(dim(part)),
+        Rule::integer => Some(format!("={}", part.as_str())),
+        _ => None,
+    });
+    let sum = sum.collect::<String>();
+    if sum.is_empty() { text } else { format!("{text}{{{sum}}}") }
 }
 
 /// `I_X`, `128`, `I_{data,model}`, `I_?`, and `U_X` likewise.

@@ -356,6 +356,8 @@ pub struct OpenRef {
     pub operator: Name,
     /// Words as written, split only at commas.
     pub axes: Vec<Name>,
+    /// The rank of the root along the axes: 5 in `{ROOT_XY=5}`.
+    pub root: Option<Spanned<u64>>,
     /// The span including the braces.
     pub span: Span,
 }

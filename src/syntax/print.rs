@@ -145,7 +145,9 @@ impl Display for DimRef {
 
 impl Display for OpenRef {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        write!(f, "{{{}{}}}", self.operator.node, subscript(&self.axes, ","))
+        write!(f, "{{{}{}", self.operator.node, subscript(&self.axes, ","))?;
+        self.root.iter().try_for_each(|root| write!(f, "={}", root.node))?;
+        f.write_str("}")
     }
 }
 

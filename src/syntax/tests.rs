@@ -261,6 +261,7 @@ pub(super) mod properties {
         let open = (operator, prop::collection::vec(plain(), 1..3)).prop_map(|(operator, axes)| OpenRef {
             operator,
             axes,
+            root: None,
             span: Span::default(),
         });
         let free = any::<bool>().prop_map(|free| free.then(Span::default));

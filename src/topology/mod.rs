@@ -89,13 +89,15 @@ pub struct AxisLinks {
 }
 
 impl AxisLinks {
-    /// Latency between the most distant of this number of devices.
-    pub(crate) fn diameter(&self, size: u64) -> Time {
+    /// Latency between the most distant of this number of devices, or from the device with a rank to the most distant one.
+    pub(crate) fn reach(&self, size: u64, from: Option<u64>) -> Time {
+        let apart = u64::from(self.apart);
         self.hop_latency
-            * match self.wiring {
-                Wiring::Ring | Wiring::Line => u64::from(self.apart) * self.wiring.diameter(size),
-                Wiring::Switch => self.switch.hops(),
-                Wiring::Full => 1,
+            * match (self.wiring, from) {
+                (Wiring::Line, Some(rank)) => apart * rank.max(size - 1 - rank),
+                (Wiring::Ring | Wiring::Line, _) => apart * self.wiring.diameter(size),
+                (Wiring::Switch, _) => self.switch.hops(),
+                (Wiring::Full, _) => 1,
             }
     }
 

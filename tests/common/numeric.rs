@@ -107,7 +107,7 @@ impl Reference {
 
 /// Whether devices hold complete elements, not pieces to be combined.
 fn is_whole(sharding: &Sharding) -> bool {
-    sharding.open.is_empty() || sharding.operator == Operator::Root
+    sharding.open.is_empty() || sharding.operator.is_root()
 }
 
 fn run(schedule: &Schedule, dense: &[Data], open: &[Vec<Data>]) -> Option<Vec<Vec<Option<Data>>>> {
@@ -251,7 +251,7 @@ fn combiner(operator: Operator) -> fn(i64, i64) -> i64 {
         Operator::Max => i64::max,
         Operator::Min => i64::min,
         Operator::Mul => i64::wrapping_mul,
-        Operator::And | Operator::Or | Operator::Mean | Operator::SquareAdd | Operator::Root => {
+        Operator::And | Operator::Or | Operator::Mean | Operator::SquareAdd | Operator::Root(_) => {
             unimplemented!("not on integers")
         }
     }

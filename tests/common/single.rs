@@ -4,7 +4,7 @@
 use shardc::collective::CollectiveKind;
 use shardc::dtype::DType;
 use shardc::layout::Sharding;
-use shardc::mesh::{Axes, Axis, AxisId, AxisSet, Mesh, Wiring};
+use shardc::mesh::{Axes, Axis, AxisId, AxisSet, DeviceId, Mesh, Wiring};
 use shardc::method::Method;
 use shardc::operator::Operator;
 use shardc::schedule::{Array, ArrayId, Builder, Dense, OpId, Output, Schedule, methods};
@@ -13,7 +13,8 @@ use shardc::span::Span;
 /// A schedule of an array with these extents over all axes of a mesh. The operations of `build` must produce the
 /// collective's result.
 ///
-/// Gathers and exchanges start from rows sharded over all axes, reductions from sums that are open over all axes.
+/// Gathers and exchanges start from rows sharded over all axes, reductions from sums that are open over all axes, and
+/// broadcasts from the first device.
 pub fn schedule(
     mesh: Mesh,
     kind: CollectiveKind,
@@ -21,7 +22,19 @@ pub fn schedule(
     dtype: DType,
     build: impl FnOnce(&mut Builder<'_>, OpId) -> OpId,
 ) -> Schedule {
+    from_root(mesh, (kind, 0), extents, dtype, build)
+}
+
+/// As [`schedule`], with a broadcast from the device of this rank.
+pub fn from_root(
+    mesh: Mesh,
+    (kind, root): (CollectiveKind, u64),
+    extents: [u64; 2],
+    dtype: DType,
+    build: impl FnOnce(&mut Builder<'_>, OpId) -> OpId,
+) -> Schedule {
     let axes: Axes = mesh.axis_ids().collect();
+    let rooted = Operator::Root(DeviceId(0)).with_root(root, axes, &mesh).expect("a rank");
     let mut schedule = Schedule::new(mesh);
     schedule.arrays.push(Array {
         name: "A".into(),
@@ -39,7 +52,7 @@ pub fn schedule(
         CollectiveKind::ReduceScatter => (open, rows),
         CollectiveKind::AllReduce => (open, closed([Axes::NONE; 2])),
         CollectiveKind::AllToAll => (rows, closed([Axes::NONE, axes])),
-        CollectiveKind::Broadcast => (Sharding { operator: Operator::Root, ..open.clone() }, closed([Axes::NONE; 2])),
+        CollectiveKind::Broadcast => (Sharding { operator: rooted, ..open.clone() }, closed([Axes::NONE; 2])),
         CollectiveKind::Permute
         | CollectiveKind::Reshard
         | CollectiveKind::Shift
@@ -77,7 +90,7 @@ pub fn one_axis(
         CollectiveKind::AllToAll => methods::all_to_all(builder, method, x, given, 0, 1),
         CollectiveKind::Broadcast => {
             let wiring = builder.mesh().axis(x).wiring.unwrap_or(Wiring::Ring);
-            methods::broadcast(builder, method, x, wiring, given, chunks)
+            methods::broadcast(builder, method, (x.into(), wiring), 0, given, chunks)
         }
         CollectiveKind::Permute
         | CollectiveKind::Reshard

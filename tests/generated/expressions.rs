@@ -123,7 +123,7 @@ impl Writer<'_> {
         if is_unsigned(operand.kind.dtype) {
             // A negative number would wrap to one that is larger than any range here.
             let name = self.choices.one(&["relu", "abs"]);
-            return matches!(open, None | Some(Operator::Root))
+            return matches!(open, None | Some(Operator::Root(_)))
                 .then(|| operand.becomes(format!("{name}({text})"), most, exact));
         }
         // Integers wrap, and the least one has no negative, so order is not preserved.
@@ -158,7 +158,7 @@ impl Writer<'_> {
                 4 if float => simple("sigmoid", 1.0, false),
                 _ => None,
             },
-            None | Some(Operator::Root) => match self.choices.below(if float { 18 } else { 4 }) {
+            None | Some(Operator::Root(_)) => match self.choices.below(if float { 18 } else { 4 }) {
                 0 => simple("relu", most, exact),
                 1 => Some(negation(self)),
                 2 => simple("abs", most, exact),
@@ -215,12 +215,12 @@ impl Writer<'_> {
         }
         let linear = matches!(
             open,
-            None | Some(Operator::Sum | Operator::Mean | Operator::Root | Operator::Max | Operator::Min)
+            None | Some(Operator::Sum | Operator::Mean | Operator::Root(_) | Operator::Max | Operator::Min)
         );
-        let adds = matches!(open, None | Some(Operator::Mean | Operator::Root | Operator::Max | Operator::Min));
+        let adds = matches!(open, None | Some(Operator::Mean | Operator::Root(_) | Operator::Max | Operator::Min));
         // Applying the operation to an extreme and to all elements requires only that order is preserved; division is
         // not listed there.
-        let divides = float && matches!(open, None | Some(Operator::Sum | Operator::Mean | Operator::Root));
+        let divides = float && matches!(open, None | Some(Operator::Sum | Operator::Mean | Operator::Root(_)));
         match way {
             0 | 4 if linear => Some(scaled(format!("{scale} * {text}"), most * factor.max(1.0))),
             1 | 5 if linear => Some(scaled(format!("{text} * {scale}"), most * factor.max(1.0))),
@@ -234,7 +234,7 @@ impl Writer<'_> {
                 compared.kind.dtype = DType::Bool;
                 Some(compared)
             }
-            _ if matches!(open, None | Some(Operator::Root)) => {
+            _ if matches!(open, None | Some(Operator::Root(_))) => {
                 let name = self.choices.one(&["max", "min"]);
                 let number = self.choices.one(&["0", "-2", "3"]);
                 let text = match self.choices.chance(1, 2) {
@@ -341,7 +341,7 @@ impl Writer<'_> {
                 }
             },
             // Both operands are open in the same way.
-            (Some(Operator::Sum | Operator::Mean | Operator::Root), _)
+            (Some(Operator::Sum | Operator::Mean | Operator::Root(_)), _)
                 if same_open(&left.open, &right.open) && same_dims =>
             {
                 let sign = if is_unsigned(dtype) { "+" } else { self.choices.one(&["+", "-"]) };
@@ -355,10 +355,10 @@ impl Writer<'_> {
                 )
             }
             // A value held by the first device, combined with one that all devices hold.
-            (Some(Operator::Root), None) => {
+            (Some(Operator::Root(_)), None) => {
                 made(format!("{} + {}", operand.inner(), other.inner()), dtype, left.open.clone(), sum, exact, false)
             }
-            (None, Some(Operator::Root)) if !is_unsigned(dtype) => {
+            (None, Some(Operator::Root(_))) if !is_unsigned(dtype) => {
                 made(format!("{} - {}", operand.inner(), other.inner()), dtype, right.open.clone(), sum, exact, false)
             }
             (Some(Operator::Sum), None) if dtype == left.dtype => {
@@ -384,7 +384,7 @@ impl Writer<'_> {
             Some(Operator::Sum) => "sum",
             Some(Operator::Max) => "max",
             Some(Operator::Min) => "min",
-            Some(Operator::Root) => self.choices.one(&["sum", "max"]),
+            Some(Operator::Root(_)) => self.choices.one(&["sum", "max"]),
             Some(_) => return None,
         };
         // Sums of 8-bit numbers have a wider type.
@@ -439,7 +439,7 @@ impl Writer<'_> {
 
     fn cast(&mut self, operand: &Expression) -> Option<Expression> {
         let kind = &operand.kind;
-        if !matches!(operator(&kind.open), None | Some(Operator::Root)) {
+        if !matches!(operator(&kind.open), None | Some(Operator::Root(_))) {
             return None;
         }
         let to = self.choices.one(&DTYPES);
@@ -570,7 +570,7 @@ impl Writer<'_> {
                 made(spelled(script, "open"), after, range)
             }
             (4, None) => self.local_product(place),
-            (_, Some((Operator::Root, axes))) => {
+            (_, Some((Operator::Root(_), axes))) => {
                 let script = subscript(self.choices, &self.machine, axes);
                 made(spelled(script, "Broadcast"), Sharding { open: None, ..layout.clone() }, range)
             }

@@ -3,6 +3,7 @@
 use super::choices::Choices;
 use super::machine::{Dims, Machine};
 use shardc::dtype::DType;
+use shardc::mesh::DeviceId;
 use shardc::operator::Operator;
 
 /// The operator and axes of an open sum.
@@ -103,7 +104,7 @@ pub(crate) fn combines(operator: Operator, dtype: DType) -> bool {
         Operator::And | Operator::Or => dtype == DType::Bool,
         Operator::Mean => dtype.is_float(),
         Operator::Sum | Operator::Max | Operator::Min | Operator::Mul | Operator::SquareAdd => dtype != DType::Bool,
-        Operator::Root => true,
+        Operator::Root(_) => true,
     }
 }
 
@@ -187,7 +188,11 @@ pub(crate) fn brackets(
     }
     let sum = open.as_ref().map(|(operator, axes)| {
         let text = axes_text(choices, machine, axes);
-        format!("{{{}_{text}}}", operator.word())
+        let root = match operator {
+            Operator::Root(DeviceId(rank)) if *rank > 0 => format!("={rank}"),
+            _ => String::new(),
+        };
+        format!("{{{}_{text}{root}}}", operator.word())
     });
     format!("[{}]{}", parts.join(", "), sum.unwrap_or_default())
 }

@@ -81,7 +81,7 @@ impl Writer<'_> {
         let kind = operand.kind.clone();
         let way = self.choices.below(14);
         let text = &operand.text;
-        let closed = matches!(kind.open, None | Some((Operator::Root, _)));
+        let closed = matches!(kind.open, None | Some((Operator::Root(_), _)));
         let integer = !kind.dtype.is_float() && kind.dtype != DType::Bool;
         if way == 13 {
             // `u64` cannot be compared with a signed integer.
@@ -248,7 +248,7 @@ impl Writer<'_> {
     /// A power, written with `**`.
     pub(crate) fn power(&mut self, operand: &Expression) -> Option<Expression> {
         let kind = &operand.kind;
-        if kind.dtype == DType::Bool || !matches!(kind.open, None | Some((Operator::Root, _))) {
+        if kind.dtype == DType::Bool || !matches!(kind.open, None | Some((Operator::Root(_), _))) {
             return None;
         }
         let (text, most, exact) = (operand.inner(), kind.range.most, kind.range.exact);

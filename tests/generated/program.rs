@@ -10,6 +10,7 @@ use super::machine::{Dim, Dims, HARDWARE, Machine, Size};
 use super::model::{DTYPES, Open, Range, Sharding, Type, Value, brackets, combines, integers, room, subscript};
 use super::modes::Modes;
 use shardc::dtype::DType;
+use shardc::mesh::DeviceId;
 use shardc::method::Method;
 use shardc::operator::Operator;
 
@@ -252,7 +253,7 @@ impl Writer<'_> {
         };
         let word = if self.choices.chance(1, 10) { words[1] } else { words[0] };
         let most = match sum.as_ref().map(|(operator, _)| *operator) {
-            None | Some(Operator::Root | Operator::And | Operator::Or) => 4.0,
+            None | Some(Operator::Root(_) | Operator::And | Operator::Or) => 4.0,
             Some(_) => 64.0,
         };
         let range =
@@ -274,7 +275,7 @@ impl Writer<'_> {
     fn open_sum(&mut self, dtype: DType) -> Open {
         let operators: Vec<Operator> = [
             Operator::Sum,
-            Operator::Root,
+            Operator::Root(DeviceId(0)),
             Operator::Max,
             Operator::Mean,
             Operator::Min,
@@ -286,7 +287,7 @@ impl Writer<'_> {
         .into_iter()
         .filter(|operator| combines(*operator, dtype))
         .collect();
-        let operator = self.choices.one(&operators);
+        let mut operator = self.choices.one(&operators);
         let first = self.choices.below(self.machine.leaves.len());
         let mut axes = vec![first];
         if self.machine.leaves.len() > 1 && self.choices.chance(1, 3) {
@@ -294,6 +295,10 @@ impl Writer<'_> {
             if second != first {
                 axes.push(second);
             }
+        }
+        // Any device of one axis; the first one of two, of which a part may be closed.
+        if let (Operator::Root(_), [axis]) = (operator, &axes[..]) {
+            operator = Operator::Root(DeviceId(self.choices.below(self.machine.leaves[*axis].size as usize) as u32));
         }
         Some((operator, axes))
     }
@@ -562,7 +567,7 @@ impl Writer<'_> {
     fn statement_product(&mut self) {
         let number = |kind: &Type| {
             kind.dtype != DType::Bool
-                && matches!(kind.open, None | Some((Operator::Sum | Operator::Mean | Operator::Root, _)))
+                && matches!(kind.open, None | Some((Operator::Sum | Operator::Mean | Operator::Root(_), _)))
         };
         let Some(first) = self.pick(number) else { return self.statement_input() };
         let left = self.values[first].kind.clone();

@@ -13,6 +13,7 @@ mod padding;
 mod passes;
 mod relations;
 mod replicas;
+mod roots;
 mod rounding;
 mod shifts;
 mod softmax;

@@ -30,7 +30,7 @@ fn combine(operator: Operator, dtype: DType, pieces: &[f64]) -> f64 {
         Operator::Min | Operator::And => pieces.iter().copied().fold(f64::INFINITY, f64::min),
         Operator::Mul => pieces.iter().fold(1.0, |product, piece| wrap(dtype, product * piece)),
         Operator::Mean => sum(pieces) / pieces.len() as f64,
-        Operator::Root => pieces[0],
+        Operator::Root(_) => pieces[0],
         Operator::SquareAdd => sum(&pieces.iter().map(|piece| wrap(dtype, piece * piece)).collect::<Vec<f64>>()),
     }
 }
@@ -239,7 +239,7 @@ fn is_conservative(function: Function, operator: Operator, from: DType, open: &[
         },
         // For sums of squares, only moves are promised.
         Operator::SquareAdd => true,
-        Operator::And | Operator::Or | Operator::Root => false,
+        Operator::And | Operator::Or | Operator::Root(_) => false,
     }
 }
 
@@ -295,7 +295,7 @@ fn every_product_and_operator() {
         let contracted = passes::product(operator, [from, from], from, true);
         if let Some(passage) = contracted {
             let alone = passage.operands.iter().all(|open| open.len() == 1);
-            assert!(operator != Operator::Mul && (alone || operator == Operator::Root));
+            assert!(operator != Operator::Mul && (alone || operator.is_root()));
         }
     }
     // (a * b) + (c * d) is not (a + c) * (b + d).

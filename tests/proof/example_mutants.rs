@@ -149,18 +149,20 @@ fn multiport(kind: CollectiveKind, mesh: Mesh, method: Method, chunks: u64) -> S
     let devices = mesh.device_count() as u64;
     let there = Destination { dim: 1, order: mesh.axis_ids().collect() };
     let extents = [2 * devices, if kind == CollectiveKind::AllToAll { devices } else { 3 * chunks }];
-    single::schedule(mesh, kind, extents, DType::I64, |builder, given| match kind {
+    // The last device.
+    let root = devices - 1;
+    single::from_root(mesh, (kind, root), extents, DType::I64, |builder, given| match kind {
         CollectiveKind::AllGather => multiport.all_gather(builder, given),
         CollectiveKind::ReduceScatter => multiport.reduce_scatter(builder, given, Operator::Sum),
         CollectiveKind::AllReduce => multiport.all_reduce(builder, given, Operator::Sum),
         CollectiveKind::AllToAll => multiport.all_to_all(builder, given, there),
         CollectiveKind::Broadcast if method == Method::OneHop => {
             let [outer, inner] = [stages[0].axes, stages[1].axes];
-            methods::broadcast_over_nodes(builder, &[(outer, false)], inner, given, chunks)
+            methods::broadcast_over_nodes(builder, &[(outer, Wiring::Line)], inner, root, given, chunks)
         }
         CollectiveKind::Broadcast => {
-            let runs: Vec<(Axes, bool)> = stages.iter().map(|stage| (stage.axes, false)).collect();
-            methods::broadcast_over(builder, &runs, given, chunks)
+            let runs: Vec<(Axes, Wiring)> = stages.iter().map(|stage| (stage.axes, Wiring::Line)).collect();
+            methods::broadcast_over(builder, &runs, root, given, chunks)
         }
         CollectiveKind::Permute
         | CollectiveKind::Reshard
@@ -189,9 +191,10 @@ fn no_mutant_over_several_axes_is_proven_and_wrong() {
         let stages = mesh.axis_ids().map(|axis| Stage { axes: axis.into(), dim: 0, method }).collect();
         let axis_orders = [vec![0, 1], vec![1, 0]].map(|order| AxisOrder { order, weight: 1 }).to_vec();
         let all = Multiport { stages, axis_orders, chunks };
-        let schedule = single::schedule(mesh, CollectiveKind::Broadcast, [12, 4], DType::I64, |builder, given| {
-            all.broadcast(builder, given)
-        });
+        // From the device at X=1, Y=1.
+        let kind = (CollectiveKind::Broadcast, 3);
+        let schedule =
+            single::from_root(mesh, kind, [12, 4], DType::I64, |builder, given| all.broadcast(builder, &[1, 1], given));
         let name = format!("Broadcast scattered and gathered by {}, {chunks} chunks", method.name());
         total.add(judge(&name, &schedule, MOST_MUTANTS / 2));
     }

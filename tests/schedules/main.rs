@@ -10,5 +10,6 @@ mod large;
 mod methods;
 mod packing;
 mod quad;
+mod roots;
 mod switch;
 mod weak;

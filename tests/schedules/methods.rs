@@ -50,13 +50,13 @@ fn broadcasts_over_several_axes_use_all_links_of_the_first_device() {
                 .zip(&wired)
                 .map(|(size, wiring)| if *size > 2 && *wiring == Wiring::Ring { 2 } else { 1 })
                 .sum();
-            let runs: Vec<(Axes, bool)> =
-                mesh.axis_ids().zip(&wired).map(|(axis, wiring)| (axis.into(), *wiring == Wiring::Ring)).collect();
+            let runs: Vec<(Axes, Wiring)> =
+                mesh.axis_ids().zip(&wired).map(|(axis, wiring)| (axis.into(), *wiring)).collect();
             for chunks in [1, 2, 3] {
                 let extents = [60, 6];
                 let schedule =
                     schedule(mesh.clone(), CollectiveKind::Broadcast, extents, DType::I64, |builder, given| {
-                        methods::broadcast_over(builder, &runs, given, chunks)
+                        methods::broadcast_over(builder, &runs, 0, given, chunks)
                     });
                 let name = format!("{sizes:?} {wired:?}, {chunks} chunks");
                 prove(&schedule).unwrap_or_else(|flaw| panic!("{name}: {flaw}"));
@@ -88,7 +88,7 @@ fn broadcasts_over_nodes_use_all_ports_between_them() {
         let [x, y] = [0, 1].map(AxisId::new);
         let rows = 60 * u64::from(devices) * chunks;
         let schedule = schedule(mesh.clone(), CollectiveKind::Broadcast, [rows, 2], DType::I64, |builder, given| {
-            methods::broadcast_over_nodes(builder, &[(x.into(), false)], y.into(), given, chunks)
+            methods::broadcast_over_nodes(builder, &[(x.into(), Wiring::Switch)], y.into(), 0, given, chunks)
         });
         let name = format!("{nodes} nodes of {devices}, {chunks} chunks");
         prove(&schedule).unwrap_or_else(|flaw| panic!("{name}: {flaw}"));
@@ -123,7 +123,7 @@ fn broadcasts_over_several_axes_scatter_and_gather() {
             let all = Multiport { stages, axis_orders, chunks };
             let extents = [share[0] * n, share[1]];
             let schedule = schedule(mesh.clone(), CollectiveKind::Broadcast, extents, DType::I64, |builder, given| {
-                all.broadcast(builder, given)
+                all.broadcast(builder, &vec![0; count], given)
             });
             let name = format!("{sizes:?} {wiring}, {chunks} chunks of {extents:?}");
             prove(&schedule).unwrap_or_else(|flaw| panic!("{name}: {flaw}"));
@@ -144,7 +144,7 @@ fn scattered_broadcasts_take_about_twice_the_bound() {
         let all = Multiport { stages: mesh.axis_ids().map(stage).collect(), axis_orders, chunks: 4 };
         let extents = [mesh.device_count() as u64, 1 << 26];
         let schedule = schedule(mesh.clone(), CollectiveKind::Broadcast, extents, DType::I8, |builder, given| {
-            all.broadcast(builder, given)
+            all.broadcast(builder, &[0, 0], given)
         });
         let topology = Topology::new(mesh, Hardware::named("tpu_v5p").expect("shipped")).expect("a common tick");
         let bound = topology.scale.at_rate(u128::from(extents[0] * extents[1]) / 4, topology.axes[0].one_way);
@@ -201,7 +201,7 @@ fn broadcasts_have_a_limit() {
 #[test]
 fn a_scatter_by_broadcast_is_proven_for_every_operator() {
     for (operator, wiring) in iproduct!(Operator::ALL, ["ring", "line"]) {
-        if operator == Operator::Root {
+        if operator.is_root() {
             continue;
         }
         let dtype = match operator {

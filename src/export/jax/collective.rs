@@ -21,7 +21,7 @@ pub(super) fn call(word: &Word, x: &str, dtype: DType, mesh: &Mesh) -> String {
         Word::AllReduce { axes: on, operator } => match operator {
             Operator::Max | Operator::Or => format!("lax.pmax({x}, {})", axes(*on)),
             Operator::Min | Operator::And => format!("lax.pmin({x}, {})", axes(*on)),
-            Operator::Sum | Operator::Mul | Operator::Mean | Operator::SquareAdd | Operator::Root => {
+            Operator::Sum | Operator::Mul | Operator::Mean | Operator::SquareAdd | Operator::Root(_) => {
                 format!("lax.psum({x}, {})", axes(*on))
             }
         },
@@ -52,8 +52,8 @@ pub(super) fn call(word: &Word, x: &str, dtype: DType, mesh: &Mesh) -> String {
             let start = format!("lax.axis_index({}) * {length}", axes(*on));
             format!("lax.dynamic_slice_in_dim({x}, {start}, {length}, axis={dim})")
         }
-        Word::First { axes: on } => {
-            format!("jnp.where(lax.axis_index({}) == 0, {x}, jnp.zeros_like({x}))", axes(*on))
+        Word::OnlyOn { rank, axes: on } => {
+            format!("jnp.where(lax.axis_index({}) == {rank}, {x}, jnp.zeros_like({x}))", axes(*on))
         }
         Word::Square => format!("jnp.square({x})"),
         Word::Over(n) => format!("{x} / {n}"),

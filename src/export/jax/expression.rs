@@ -108,7 +108,7 @@ pub(super) fn combined(operator: Operator, operand: &str, dims: &str, dtype: DTy
         Operator::Min => format!("jnp.min({operand}, axis={dims})"),
         Operator::And => format!("jnp.all({operand}, axis={dims})"),
         Operator::Or => format!("jnp.any({operand}, axis={dims})"),
-        Operator::Root => format!("{operand}[0]"),
+        Operator::Root(_) => format!("{operand}[0]"),
     }
 }
 

@@ -84,10 +84,10 @@ impl Collective {
             (None, None) if is_open(Operator::Sum) && closed(to) && uncut(to) => {
                 (Kind::AllReduce, all.in_order(), [None, None])
             }
-            (None, None) if is_open(Operator::Root) && closed(to) && uncut(to) => {
+            (None, None) if is_open(Operator::Root(DeviceId(0))) && closed(to) && uncut(to) => {
                 (Kind::Broadcast, all.in_order(), [None, None])
             }
-            _ if !closed(from) && !matches!(from.operator, Operator::Sum | Operator::Root) => {
+            _ if !closed(from) && !matches!(from.operator, Operator::Sum | Operator::Root(_)) => {
                 return Err(Refused::Operator(from.operator));
             }
             _ => {
@@ -96,12 +96,7 @@ impl Collective {
                     let dims = array.dims.iter().zip(&sharding.dims);
                     let dims: Vec<String> =
                         dims.map(|(name, axes)| format!("{name}{}", axes.subscript(mesh))).collect();
-                    let open = if sharding.open.is_empty() {
-                        String::new()
-                    } else {
-                        format!("{{{}_{}}}", sharding.operator.word(), sharding.open.names(mesh))
-                    };
-                    format!("[{}]{open}", dims.join(", "))
+                    format!("[{}]{}", dims.join(", "), sharding.open_sum(mesh))
                 };
                 return Err(Refused::Layouts { from: show(from), to: show(to) });
             }

@@ -227,7 +227,7 @@ impl<'s> Placing<'s> {
         if !from.is_on(device, self.mesh()) {
             return Value::Absent;
         }
-        let pieces = if from.open.is_empty() || from.operator == Operator::Root { self.shape.ranks } else { 1 };
+        let pieces = if from.open.is_empty() || from.operator.is_root() { self.shape.ranks } else { 1 };
         let starts = self.positions(from, self.collective.parted[0], device).into_iter();
         let cell = |(element, start)| Cell {
             buffer: Buffer::Input,

@@ -34,7 +34,7 @@ pub enum Refused {
     /// The layouts are not those of a collective over all devices.
     #[error("the format supports no collective over all devices from `{from}` to `{to}`")]
     #[diagnostic(help(
-        "supported are AllGather, ReduceScatter, AllReduce, AllToAll and Broadcast over all axes of the mesh, along one dim"
+        "supported are AllGather, ReduceScatter, AllReduce, AllToAll and Broadcast from the first device, over all axes of the mesh, along one dim"
     ))]
     Layouts {
         /// Layout of the input.

@@ -6,7 +6,7 @@ use super::machine::{Proven, Slot, slot};
 use super::{Buffer, Kind};
 use crate::dtype::DType;
 use crate::layout::Sharding;
-use crate::mesh::{Axes, AxisId, AxisSet, Mesh};
+use crate::mesh::{Axes, AxisId, AxisSet, DeviceId, Mesh};
 use crate::operator::Operator;
 use crate::schedule::{Array, ArrayId, Cut, Dense, OpId, OpKind, Operation, Output, Route, Schedule, Sources};
 use crate::span::Span;
@@ -214,6 +214,6 @@ fn layouts(kind: Kind, axes: Axes) -> [Sharding; 2] {
         Kind::ReduceScatter => [sum(Operator::Sum), columns],
         Kind::AllReduce => [sum(Operator::Sum), whole],
         Kind::AllToAll => [rows, columns],
-        Kind::Broadcast => [sum(Operator::Root), whole],
+        Kind::Broadcast => [sum(Operator::Root(DeviceId(0))), whole],
     }
 }

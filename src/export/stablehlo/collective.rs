@@ -66,12 +66,12 @@ pub(super) fn word(emit: &mut Emitter, word: &Word, x: &Tensor, mesh: &Mesh) -> 
             to[*dim] = *length;
             emit.typed("dynamic_slice", &operands, &format!("sizes = {}", list(&to)), (&to, x.dtype))
         }
-        Word::First { axes } => {
+        Word::OnlyOn { rank, axes } => {
             let place = start(emit, *axes, 1, mesh);
-            let zero = emit.constant(Number::Is(0.0), &[], DType::I64);
-            let is_first = emit.compare("EQ", &place, &zero);
+            let own = emit.constant(Number::Is(*rank as f64), &[], DType::I64);
+            let has_it = emit.compare("EQ", &place, &own);
             let zeros = emit.constant(Number::Is(0.0), &x.shape, x.dtype);
-            emit.select(&is_first, x, &zeros)
+            emit.select(&has_it, x, &zeros)
         }
         Word::Square => emit.same("multiply", &[x, x]),
         Word::Over(n) => {

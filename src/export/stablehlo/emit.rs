@@ -279,7 +279,7 @@ pub(super) fn combiner(operator: Operator) -> &'static str {
         Operator::Mul => "multiply",
         Operator::And => "and",
         Operator::Or => "or",
-        Operator::Sum | Operator::Mean | Operator::SquareAdd | Operator::Root => "add",
+        Operator::Sum | Operator::Mean | Operator::SquareAdd | Operator::Root(_) => "add",
     }
 }
 

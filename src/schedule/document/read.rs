@@ -7,7 +7,7 @@ use super::{
 use crate::einsum::Einsum;
 use crate::kernel::Kernel;
 use crate::layout::Sharding;
-use crate::mesh::{Axis, AxisId, AxisSet, Mesh, Wiring};
+use crate::mesh::{Axes, Axis, AxisId, Mesh, Wiring};
 use crate::operator::Operator;
 use crate::schedule::methods::Method;
 use crate::schedule::verify::{Flaw, Place};
@@ -142,13 +142,17 @@ impl Reader<'_> {
         for names in &document.dims {
             dims.push(self.axes(names)?.into_iter().collect());
         }
-        let open: AxisSet = self.axes(&document.open)?.into_iter().collect();
-        let operator = match &document.operator {
+        let open: Axes = self.axes(&document.open)?.into_iter().collect();
+        let mut operator = match &document.operator {
             Some(word) => self.operator(word)?,
             None => Operator::Sum,
         };
-        let mut sharding = Sharding { dims, open, operator };
-        sharding.set_open(open);
+        if let Some(rank) = document.root {
+            let rooted = operator.with_root(rank, open, self.mesh);
+            operator = known(self.place, &rank.to_string(), "the rank of a `root` along its axes", rooted)?;
+        }
+        let mut sharding = Sharding { dims, open: open.set(), operator };
+        sharding.set_open(open.set());
         Ok(sharding)
     }
 

@@ -82,6 +82,7 @@ fn sharding(mesh: &Mesh, sharding: &Sharding) -> ShardingDocument {
         dims: sharding.dims.iter().map(|axes| names(mesh, axes.iter())).collect(),
         open: names(mesh, sharding.open.iter()),
         operator: (!sharding.open.is_empty()).then(|| sharding.operator.to_string()),
+        root: sharding.root(mesh).filter(|root| *root > 0),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Broadcasts from the first device of a group: pipelined trees.
+//! Broadcasts from one device of a group: pipelined trees.
 //!
 //! In step t a device at depth d of a tree receives chunk t - d from its parent, and forwards it in the next step. With
 //! several trees each carries a part of the value; trees without shared links run concurrently.
@@ -6,6 +6,7 @@
 use super::super::{Builder, CoordMap, OpId, Route, Sources};
 use super::nodes;
 use super::place::Place;
+use super::rooted::rooted;
 use super::spanning::{self, Parents, Side};
 use super::spread::{merged, spread};
 use super::{Method, all_gather, gathers};
@@ -36,18 +37,18 @@ pub fn broadcasts_in_chunks(method: Method) -> bool {
     !matches!(method, Method::ScatterGather | Method::Direct)
 }
 
-/// Broadcasts the first device's value along `axes`, in up to `chunks` chunks; the extents stay.
+/// Broadcasts the value of the device with rank `root` along a run of this wiring, in up to `chunks` chunks; the extents
+/// stay.
 ///
-/// On the other devices the operand is absent. `wiring` is that of the run.
+/// On the other devices the operand is absent.
 pub fn broadcast(
     builder: &mut Builder<'_>,
     method: Method,
-    axes: impl Into<Axes>,
-    wiring: Wiring,
+    (axes, wiring): (Axes, Wiring),
+    root: u64,
     value: OpId,
     chunks: u64,
 ) -> OpId {
-    let axes = axes.into();
     let n = axes.group_size(builder.mesh());
     if n == 1 {
         return value;
@@ -57,41 +58,46 @@ pub fn broadcast(
     let dim = by.extents(value).iter().position(|extent| extent.is_multiple_of(n));
     match (method, dim) {
         (Method::ScatterGather, Some(dim)) => {
-            let shard = scatter(by, Place::new(axes, dim), wiring == Wiring::Ring, value);
+            let shard = scatter(by, Place::new(axes, dim), wiring == Wiring::Ring, root, value);
             let gather = gathers(wiring, n)[0];
             all_gather(builder, gather, axes, shard, dim)
         }
-        _ => spread(by, axes, &equal(along(method, size)), 1, value, chunks),
+        _ => {
+            let trees = rooted(along(method, size), &[(size, wiring)], root);
+            spread(by, axes, &equal(trees), 1, value, chunks)
+        }
     }
 }
 
-/// Broadcasts along several runs at once, by trees without shared links: `closes` marks the runs that are rings.
-pub fn broadcast_over(builder: &mut Builder<'_>, runs: &[(Axes, bool)], value: OpId, chunks: u64) -> OpId {
-    let side = |(run, ring): &(Axes, bool)| {
-        let size = usize::try_from(run.group_size(builder.mesh())).expect("axes are shorter");
-        Side { size, ring: *ring }
-    };
-    let sides: Vec<Side> = runs.iter().map(side).filter(|side| side.size > 1).collect();
+/// Broadcasts along several runs of these wirings at once, by trees without shared links.
+///
+/// - `root`: the rank of the device that has the value along all runs, the first of them major.
+pub fn broadcast_over(builder: &mut Builder<'_>, runs: &[(Axes, Wiring)], root: u64, value: OpId, chunks: u64) -> OpId {
+    let size = |run: Axes| usize::try_from(run.group_size(builder.mesh())).expect("axes are shorter");
+    let lengths: Vec<_> = runs.iter().map(|(run, wiring)| (size(*run), *wiring)).filter(|side| side.0 > 1).collect();
     let axes = runs.iter().flat_map(|(run, _)| run.iter()).collect();
-    let trees = equal(spanning::trees(&sides));
+    let trees = equal(rooted(spanning::trees(&sides(&lengths)), &lengths, root));
     spread(&mut builder.by(Method::Multiport.name()), axes, &trees, 1, value, chunks)
 }
 
 /// Broadcasts where `inner` is a switch in each node: every device of a node sends a part to the other nodes, which keeps
 /// all ports between nodes busy, and forwards it within its node.
 ///
-/// `outer` are the runs between the nodes; `closes` marks those that are rings.
+/// `outer` are the runs between the nodes; `root` is the rank along these and `inner`, the first of them major.
 pub fn broadcast_over_nodes(
     builder: &mut Builder<'_>,
-    outer: &[(Axes, bool)],
+    outer: &[(Axes, Wiring)],
     inner: Axes,
+    root: u64,
     value: OpId,
     chunks: u64,
 ) -> OpId {
     let size = |run: Axes| usize::try_from(run.group_size(builder.mesh())).expect("axes are shorter");
-    let sides: Vec<Side> = outer.iter().map(|(run, ring)| Side { size: size(*run), ring: *ring }).collect();
+    let mut lengths: Vec<_> = outer.iter().map(|(run, wiring)| (size(*run), *wiring)).collect();
     let node = size(inner);
-    let trees = nodes::trees(&spanning::trees(&sides), node);
+    let (trees, weights): (Vec<_>, Vec<_>) = nodes::trees(&spanning::trees(&sides(&lengths)), node).into_iter().unzip();
+    lengths.push((node, Wiring::Switch));
+    let trees: Vec<_> = rooted(trees, &lengths, root).into_iter().zip(weights).collect();
     let axes = outer.iter().flat_map(|(run, _)| run.iter()).chain(inner.iter()).collect();
     spread(&mut builder.by(Method::Multiport.name()), axes, &trees, node, value, chunks)
 }
@@ -105,6 +111,11 @@ pub fn broadcast_packed(
     chunks: u64,
 ) -> OpId {
     spread(&mut builder.by(Method::TreePacking.name()), axes, trees, 1, value, chunks)
+}
+
+/// The sides of a mesh with these lengths and wirings.
+fn sides(lengths: &[(usize, Wiring)]) -> Vec<Side> {
+    lengths.iter().map(|(size, wiring)| Side { size: *size, ring: *wiring == Wiring::Ring }).collect()
 }
 
 /// Gives trees equal parts.
@@ -155,22 +166,26 @@ fn along(method: Method, n: usize) -> Vec<Parents> {
     }
 }
 
-/// The first device of each group sends each device its block of the value, the farthest first: `[.., n·e, ..] ->
-/// [.., e, ..]`. `wraps` marks a ring.
-pub(super) fn scatter(builder: &mut Builder<'_>, place: Place, wraps: bool, value: OpId) -> OpId {
+/// The device with rank `root` of each group sends each device its block of the value, the farthest first: `[.., n·e, ..]
+/// -> [.., e, ..]`. `wraps` marks a ring.
+pub(super) fn scatter(builder: &mut Builder<'_>, place: Place, wraps: bool, root: u64, value: OpId) -> OpId {
     let n = place.axes.group_size(builder.mesh());
     let list: Vec<AxisId> = place.axes.iter().collect();
     let at_root = |block: u64| CoordMap::Table {
         axes: list.clone(),
-        entries: (0..n).map(|rank| (rank == 0).then_some(block)).collect(),
+        entries: (0..n).map(|rank| (rank == root).then_some(block)).collect(),
     };
-    let far = |block: u64| if wraps { block.min(n - block) } else { block };
+    let far = |block: u64| {
+        let hops = block.abs_diff(root);
+        if wraps { hops.min(n - hops) } else { hops }
+    };
+    let sender = u32::try_from(root).expect("axes are shorter");
     let mut blocks: Vec<OpId> = Vec::new();
     for block in (0..n).sorted_by_key(|block| std::cmp::Reverse(far(*block))) {
         let own = place.slot(builder, value, at_root(block), None);
-        let entries = (0..n).map(|rank| (rank == block).then_some(0)).collect();
+        let entries = (0..n).map(|rank| (rank == block).then_some(sender)).collect();
         let sources = Sources::Table { axes: list.clone(), entries };
-        blocks.push(if block == 0 { own } else { builder.shuffle(own, sources, Route::Shortest) });
+        blocks.push(if block == root { own } else { builder.shuffle(own, sources, Route::Shortest) });
     }
     merged(builder, &blocks)
 }

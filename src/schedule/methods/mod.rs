@@ -18,6 +18,7 @@ mod pipelined;
 mod place;
 mod quad;
 mod ring;
+mod rooted;
 mod rotations;
 mod routed;
 mod shift;

@@ -94,9 +94,11 @@ impl Multiport {
         self.joined(builder, &extents, &portions)
     }
 
-    /// Broadcasts from the first device of the group: each chunk is scattered axis by axis, and gathered again. The extents
+    /// Broadcasts from one device of the group: each chunk is scattered axis by axis, and gathered again. The extents
     /// stay; each must divide by the lengths of the axes on its dim.
-    pub fn broadcast(&self, builder: &mut Builder<'_>, value: OpId) -> OpId {
+    ///
+    /// - `root`: the rank of the device along the axes of each stage.
+    pub fn broadcast(&self, builder: &mut Builder<'_>, root: &[u64], value: OpId) -> OpId {
         let builder = &mut builder.by(Method::Multiport.name());
         let extents = self.shard_extents(builder, value);
         let mut portions = self.portions(&extents, value);
@@ -108,7 +110,8 @@ impl Multiport {
             for portion in &mut portions {
                 let (place, method) = self.place(builder, portion.order, step);
                 let wraps = !matches!(method, Method::Line | Method::OneHop);
-                portion.value = broadcast::scatter(builder, place, wraps, portion.value);
+                let root = root[portion.order[step]];
+                portion.value = broadcast::scatter(builder, place, wraps, root, portion.value);
             }
         }
         self.gather(builder, &mut portions);

@@ -99,7 +99,7 @@ pub(super) fn combine(operator: Operator, left: i64, right: i64) -> i64 {
         Operator::Max => left.max(right),
         Operator::Min => left.min(right),
         Operator::Mul => left.wrapping_mul(right),
-        Operator::And | Operator::Or | Operator::Mean | Operator::SquareAdd | Operator::Root => {
+        Operator::And | Operator::Or | Operator::Mean | Operator::SquareAdd | Operator::Root(_) => {
             unreachable!("not on integers")
         }
     }

@@ -59,7 +59,7 @@ fn random_schedule(random: &mut fastrand::Rng) -> Schedule {
     let mut sharding = Sharding::replicated(2);
     if random.bool() {
         sharding.set_open(some_axes(random, &schedule.mesh).into_iter().collect());
-        sharding.operator = Operator::Root;
+        sharding.operator = Operator::Root(crate::mesh::DeviceId(0));
     }
     let mut values = vec![push(&mut schedule, OpKind::Input { array: ArrayId(0), sharding }, &[2, 2], &[])];
     for _ in 0..random.usize(1..12) {

@@ -160,7 +160,12 @@ impl<'a> Reader<'a> {
             if let Some(word) = open.find(Rule::operator_word) {
                 sharding.operator = word.known("an open sum such as `U` or `MAX`", Operator::from_word(word.text()))?;
             }
-            sharding.set_open(self.distinct(open.find(Rule::axes))?.set());
+            let axes = self.distinct(open.find(Rule::axes))?;
+            if let Some(root) = open.find(Rule::number) {
+                let rooted = sharding.operator.with_root(root.number()?, axes, &self.schedule.mesh);
+                sharding.operator = root.known("the rank of a `ROOT` along its axes", rooted)?;
+            }
+            sharding.set_open(axes.set());
         }
         Ok(sharding)
     }

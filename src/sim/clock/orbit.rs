@@ -11,7 +11,6 @@
 
 use super::LinkLoad;
 use crate::mesh::{AxisId, AxisSet, DeviceId, Orbits};
-use crate::operator::Operator;
 use crate::schedule::{Cut, OpId, Operation, Reach, Schedule, Sources, Verified};
 use crate::topology::{LinkId, Topology};
 
@@ -40,7 +39,7 @@ fn is_alike(schedule: &Schedule, operation: &Operation, axis: AxisId) -> bool {
     let reach_is_alike = match kind.reach {
         Reach::Sent(sources, _) => sources.commutes(mesh, axis),
         // An array that only the first device along the axis holds is not symmetric.
-        Reach::Given(sharding) => sharding.operator != Operator::Root || !sharding.open.contains(axis),
+        Reach::Given(sharding) => !sharding.operator.is_root() || !sharding.open.contains(axis),
         Reach::Gathered(_) | Reach::Own => true,
     };
     cuts_are_alike && reach_is_alike

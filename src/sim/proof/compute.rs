@@ -429,7 +429,7 @@ fn pass(
         | Operator::Mul
         | Operator::And
         | Operator::Or
-        | Operator::Root => None,
+        | Operator::Root(_) => None,
     };
     let result = if mean { Operator::Sum } else { passage.result };
     Ok(Passed { shares: mean && operands.len() > open.len(), open, pending, result })

@@ -6,7 +6,6 @@ use super::flaw::Flaw;
 use super::run::{Run, Stop};
 use super::terms::TermId;
 use crate::mesh::{Axes, DeviceId};
-use crate::operator::Operator;
 use crate::schedule::Output;
 use std::rc::Rc;
 
@@ -16,7 +15,7 @@ impl Run<'_> {
     pub(super) fn output(&mut self, output: &Output, value: &Value) -> Result<(), Stop> {
         let schedule = self.schedule;
         // An output that only the first device holds needs no combination.
-        let root = output.sharding.operator == Operator::Root;
+        let root = output.sharding.operator.is_root();
         let open = if root { Axes::NONE } else { output.sharding.open.in_order() };
         let (operator, group) = (output.sharding.operator, open.group_size(&schedule.mesh));
         let (term, operator) = self.open_term(output.array, operator, group, !open.is_empty());

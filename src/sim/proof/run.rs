@@ -248,7 +248,7 @@ impl Run<'_> {
             | Operator::Or
             | Operator::Mean
             | Operator::SquareAdd
-            | Operator::Root => (term, operator),
+            | Operator::Root(_) => (term, operator),
         }
     }
 
@@ -257,7 +257,7 @@ impl Run<'_> {
         let (term, operator) = self.open_term(array, sharding.operator, group, !sharding.open.is_empty());
         let mut limits = Vec::new();
         // An array that only the first device holds is complete there.
-        let open = if operator == Operator::Root { AxisSet::NONE } else { sharding.open };
+        let open = if operator.is_root() { AxisSet::NONE } else { sharding.open };
         for axis in open.iter() {
             let start = u64::from(self.mesh().coordinate(device, axis));
             let coordinate = self.terms.open_coordinate(id.index(), axis, &self.schedule.mesh);

@@ -11,7 +11,6 @@ use crate::einsum::{Einsum, Index};
 use crate::kernel::Kernel;
 use crate::layout::Sharding;
 use crate::mesh::{AxisId, AxisSet, Mesh, Orbits};
-use crate::operator::Operator;
 use crate::schedule::{Dense, OpId, OpKind, Reach, Schedule, Verified};
 use std::rc::Rc;
 
@@ -56,7 +55,7 @@ fn turns(schedule: &Schedule, axis: AxisId) -> bool {
 
 /// Whether only the first device along the axis holds the array.
 fn is_on_first(sharding: &Sharding, axis: AxisId) -> bool {
-    sharding.operator == Operator::Root && sharding.open.contains(axis)
+    sharding.operator.is_root() && sharding.open.contains(axis)
 }
 
 /// How an axis rotates the regions of a slice or an assembly; `None` if some region does not rotate.

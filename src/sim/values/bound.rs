@@ -140,7 +140,7 @@ struct Fold {
 impl Fold {
     fn bound(&self, terms: impl Iterator<Item = Term> + Clone, value: f64) -> f64 {
         match self.operator {
-            Operator::Max | Operator::Min | Operator::And | Operator::Or | Operator::Root => {
+            Operator::Max | Operator::Min | Operator::And | Operator::Or | Operator::Root(_) => {
                 terms.map(|term| term.bound).fold(0.0, f64::max)
             }
             Operator::Sum | Operator::Mean | Operator::SquareAdd => self.sum(terms, value),

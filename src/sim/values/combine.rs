@@ -10,7 +10,7 @@ use crate::function::{Function, Unary};
 use crate::operator::Operator;
 use std::ops::Range;
 
-/// Combines all pieces of an open sum, with the operator's function before and after.
+/// Combines all pieces of an open sum, or the one of a root, with the operator's function before and after.
 pub(super) fn close(operator: Operator, blocks: Vec<Tensor>) -> Tensor {
     let count = blocks.len() as u64;
     let each = |function: Function, block: &Tensor| {
@@ -23,7 +23,7 @@ pub(super) fn close(operator: Operator, blocks: Vec<Tensor>) -> Tensor {
             sum(Operator::Sum, blocks.iter().map(|block| each(Function::Unary(Unary::Square), block)).collect())
         }
         Operator::Mean => each(Function::Over(count), &sum(Operator::Sum, blocks)),
-        Operator::Root => blocks.into_iter().next().expect("the first has it"),
+        Operator::Root(_) => blocks.into_iter().next().expect("the root has it"),
         Operator::Sum | Operator::Max | Operator::Min | Operator::Mul | Operator::And | Operator::Or => {
             sum(operator, blocks)
         }
@@ -57,7 +57,7 @@ pub(super) fn add(operator: Operator, mut blocks: Vec<Tensor>) -> Option<Tensor>
         Operator::Max | Operator::Or => fold(blocks, <T as Element>::largest),
         Operator::Min | Operator::And => fold(blocks, <T as Element>::smallest),
         Operator::Mul => fold(blocks, times::<T>),
-        Operator::Mean | Operator::SquareAdd | Operator::Root => unreachable!("it does not fold"),
+        Operator::Mean | Operator::SquareAdd | Operator::Root(_) => unreachable!("it does not fold"),
     }))
 }
 

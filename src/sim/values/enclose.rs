@@ -165,11 +165,12 @@ fn closed(schedule: &Schedule, place: usize, own: &Enclosed) -> Result<Vec<Tenso
     let (mesh, output) = (&schedule.mesh, &schedule.outputs[place]);
     let open: Vec<_> = output.sharding.open.iter().collect();
     let operator = output.sharding.operator;
-    let ranks = if operator == Operator::Root { 1 } else { mesh.group_size(open.iter().copied()) };
+    let root = output.sharding.root(mesh);
+    let ranks = root.map_or(0..mesh.group_size(open.iter().copied()), |root| root..root + 1);
     let array = &schedule.array(output.array).name;
     let firsts = mesh.devices().filter(|device| mesh.rank(*device, open.iter().copied()) == 0);
     let shard = |device: DeviceId| {
-        let members = (0..ranks).map(|rank| mesh.with_rank(device, open.iter().copied(), rank));
+        let members = ranks.clone().map(|rank| mesh.with_rank(device, open.iter().copied(), rank));
         let parts = members.map(|member| {
             let part = own.values[member.index()].as_ref().zip(own.bounds[member.index()].as_ref());
             part.ok_or_else(|| RunError::MissingShard { array: array.clone(), device: member })
@@ -188,7 +189,7 @@ fn combined(operator: Operator, parts: &[Bounded<'_>]) -> Tensor {
     let indices: Vec<u8> = (0..).take(one.value.view().extents.len()).collect();
     let same = Einsum { operands: vec![indices.clone()], result: indices };
     match operator {
-        Operator::Root => one.bound.clone(),
+        Operator::Root(_) => one.bound.clone(),
         Operator::SquareAdd => {
             let square = |part: &Bounded<'_>| {
                 let square = close(Operator::SquareAdd, vec![part.value.clone()]);

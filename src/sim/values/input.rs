@@ -155,7 +155,15 @@ fn given_parts(array: &Array, tensor: &Tensor) -> Option<Vec<Tensor>> {
 pub(super) fn whole(schedule: &Schedule, inputs: &Inputs, id: ArrayId) -> Result<Tensor, RunError> {
     let tensor = given(schedule, inputs, id)?;
     let parts = given_parts(schedule.array(id), tensor).zip(open_sharding(schedule, id));
-    Ok(parts.map_or_else(|| tensor.clone(), |(parts, sharding)| close(sharding.operator, parts)))
+    Ok(parts.map_or_else(|| tensor.clone(), |(parts, sharding)| combined(sharding, &schedule.mesh, parts)))
+}
+
+/// The array that the parts of all ranks combine to.
+fn combined(sharding: &Sharding, mesh: &Mesh, mut parts: Vec<Tensor>) -> Tensor {
+    match sharding.root(mesh) {
+        Some(root) => parts.swap_remove(usize::try_from(root).expect("a rank of its group")),
+        None => close(sharding.operator, parts),
+    }
 }
 
 /// The box of an array that one device holds.
@@ -196,14 +204,14 @@ pub(super) fn shard_bounds(
     let parts = given_parts(array, given);
     let are_given = parts.is_some();
     let (whole, terms) = match parts {
-        Some(parts) => (close(sharding.operator, parts), sharding.open.group_size(mesh) as f64),
+        Some(parts) => (combined(sharding, mesh, parts), sharding.open.group_size(mesh) as f64),
         None => (given.clone(), 1.0),
     };
     let rounds = match sharding.operator {
         Operator::Sum | Operator::Mean | Operator::SquareAdd => !sharding.open.is_empty() && array.dtype.is_float(),
         // The factors that are made are signs.
         Operator::Mul => are_given && array.dtype.is_float(),
-        Operator::Max | Operator::Min | Operator::And | Operator::Or | Operator::Root => false,
+        Operator::Max | Operator::Min | Operator::And | Operator::Or | Operator::Root(_) => false,
     };
     if !rounds {
         return Ok(shards.iter().map(|shard| exact(&shard.view().extents)).collect());
@@ -284,7 +292,7 @@ fn open_part<T: Element>(elements: &[T], operator: Operator, part: usize, count:
         }
         Operator::SquareAdd => root(elements[place], (part + place) % count, count),
         // The values of the other devices are never read.
-        Operator::Root => elements[place],
+        Operator::Root(_) => elements[place],
     };
     (0..elements.len()).map(element).collect()
 }

@@ -31,7 +31,7 @@ pub(super) fn reduce(operator: Operator, einsum: &Einsum, a: &Tensor, dtype: DTy
 fn through<C: Arithmetic>(operator: Operator, a: &Tensor, extents: &[usize], run: usize, dtype: DType) -> Tensor {
     let elements: Vec<C> = with_dtype!(a.dtype(), S => a.collect(|element: S| C::read(element)));
     let combine: fn(C, C) -> C = match operator {
-        Operator::Sum | Operator::Mean | Operator::SquareAdd | Operator::Root => Element::sum,
+        Operator::Sum | Operator::Mean | Operator::SquareAdd | Operator::Root(_) => Element::sum,
         Operator::Max | Operator::Or => Element::largest,
         Operator::Min | Operator::And => Element::smallest,
         Operator::Mul => times,

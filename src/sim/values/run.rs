@@ -13,7 +13,6 @@ use super::step::{Blocks, fit, step};
 use super::tensor::Tensor;
 use super::view::{index, sizes};
 use crate::mesh::{DeviceId, Mesh};
-use crate::operator::Operator;
 use crate::schedule::{Array, OpId, OpKind, Output, Schedule, Verified, verify};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -295,9 +294,9 @@ impl Run {
         let missing = |device| RunError::MissingShard { array: array.name.clone(), device };
         let firsts = self.mesh.devices().filter(|device| self.mesh.rank(*device, open.iter().copied()) == 0);
         let closed = firsts.map(|device| {
-            let ranks = 0..self.mesh.group_size(open.iter().copied());
-            // If only the first device holds the output, the others contribute nothing.
-            let ranks = if output.sharding.operator == Operator::Root { 0..1 } else { ranks };
+            // If only one device holds the output, the others contribute nothing.
+            let root = output.sharding.root(&self.mesh);
+            let ranks = root.map_or(0..self.mesh.group_size(open.iter().copied()), |root| root..root + 1);
             let members = ranks.map(|rank| self.mesh.with_rank(device, open.iter().copied(), rank));
             let parts = members.map(|member| blocks[member.index()].clone().ok_or_else(|| missing(member)));
             let block = close(output.sharding.operator, parts.collect::<Result<_, _>>()?);

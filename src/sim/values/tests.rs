@@ -456,7 +456,7 @@ fn adds_of_every_dtype_and_operator_on_every_layout() {
                     | Operator::Or
                     | Operator::Mean
                     | Operator::SquareAdd
-                    | Operator::Root => {
+                    | Operator::Root(_) => {
                         unreachable!("not in the list")
                     }
                 }

@@ -10,7 +10,7 @@ use shardc::bounds::{self, Certificate, irregular};
 use shardc::collective::Collective;
 use shardc::dtype::DType;
 use shardc::layout::{Dims, Layout, Sharding};
-use shardc::mesh::{Axes, Axis, AxisId, AxisSet, Mesh, Wiring};
+use shardc::mesh::{Axes, Axis, AxisId, AxisSet, DeviceId, Mesh, Wiring};
 use shardc::operator::Operator;
 use shardc::topology::{Hardware, Topology};
 use shardc::units::{Rate, Time, TimeScale};
@@ -50,7 +50,7 @@ fn collective(kind: &str, mesh: &Mesh, group: AxisSet, other: AxisSet) -> (Colle
     };
     match collective {
         Collective::AllGather { .. } | Collective::AllToAll { .. } => sharding.dims[1] = axes,
-        Collective::Broadcast { .. } => (sharding.open, sharding.operator) = (group, Operator::Root),
+        Collective::Broadcast { .. } => (sharding.open, sharding.operator) = (group, Operator::Root(DeviceId(0))),
         _ => sharding.set_open(group),
     }
     (collective, Layout { dtype: DType::I8, dims: whole.to_vec(), sharding })
