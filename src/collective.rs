@@ -53,7 +53,7 @@ pub enum Collective {
     },
     /// Moves elements along a dim. The sharding stays; the result is another array: `shift_S(x, 1)`.
     Shift(Shift),
-    /// Sends the block of the first device along the axes to the others: `A[I]{ROOT_X} -> A[I]`.
+    /// Sends the block of the only device along the axes that has it to the others: `A[I]{ROOT_X} -> A[I]`.
     Broadcast {
         /// The axes removed from the open `Root`.
         axes: AxisSet,

@@ -156,6 +156,14 @@ impl Sharding {
         self.root(mesh).is_none_or(|root| mesh.rank(device, self.open.iter()) == root)
     }
 
+    /// A device that holds a block: the root, or the first device.
+    pub fn holder(&self) -> DeviceId {
+        match self.operator {
+            Operator::Root(root) => root,
+            _ => DeviceId(0),
+        }
+    }
+
     /// The rank of the only device that holds a block, along the axes of the open sum.
     pub fn root(&self, mesh: &Mesh) -> Option<u64> {
         self.root_along(self.open.in_order(), mesh)
@@ -163,17 +171,7 @@ impl Sharding {
 
     /// The rank of the only device that holds a block, along some of the axes of the open sum.
     pub fn root_along(&self, axes: Axes, mesh: &Mesh) -> Option<u64> {
-        match self.operator {
-            Operator::Root(root) => Some(mesh.rank(root, axes.iter())),
-            Operator::Sum
-            | Operator::Max
-            | Operator::Min
-            | Operator::Mul
-            | Operator::And
-            | Operator::Or
-            | Operator::Mean
-            | Operator::SquareAdd => None,
-        }
+        self.operator.is_root().then(|| mesh.rank(self.holder(), axes.iter()))
     }
 
     /// The index of the shard of a dim that the device holds.

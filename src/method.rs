@@ -58,7 +58,7 @@ pub enum Method {
     Bundled,
     /// Neighbour to neighbour on a line: all blocks for devices further on form one message.
     LineBundled,
-    /// The first device sends each other one its part, and all gather the parts.
+    /// The root sends each other device its part, and all gather the parts.
     ScatterGather,
     /// Several axes at once: parts of each shard traverse the axes in different orders, in chunks.
     Multiport,

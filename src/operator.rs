@@ -126,7 +126,8 @@ impl Operator {
         for (operator, open) in sums {
             let same = |(known, axes): &&mut (Operator, AxisSet)| {
                 let shared = axes.intersection(open);
-                *known == operator || known.is_root() && known.common(operator, shared, mesh) == shared
+                let are_roots = known.is_root() && operator.is_root();
+                *known == operator || are_roots && known.common(operator, shared, mesh) == shared
             };
             match (found.iter_mut().find(same), operator) {
                 (Some((Operator::Root(known), axes)), Operator::Root(root)) => {

@@ -45,7 +45,7 @@ pub fn map(function: Function, operator: Operator, from: &[DType], to: DType) ->
     let exact = from.iter().all(|from| is_exact(*from, to));
     let passage = |operands, result| Some(Passage { operands, result });
     match (operator, function) {
-        // Only the first device keeps a value.
+        // Only the root keeps a value.
         (Operator::Root(_), _) => passage(any(from.len()), operator),
         // Partial zeros combine to 0, with any operator.
         (_, Function::Identity | Function::Shift(_)) => passage(ONE, operator),

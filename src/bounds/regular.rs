@@ -10,7 +10,6 @@ use super::{Bound, Certificate};
 use crate::collective::Collective;
 use crate::layout::Layout;
 use crate::mesh::{AxisId, AxisSet, DeviceId, Wiring};
-use crate::operator::Operator;
 use crate::topology::Topology;
 use crate::units::{Bytes, Time, gcd};
 use itertools::Itertools;
@@ -92,13 +91,9 @@ impl<'a> Regular<'a> {
             | Collective::Slice { .. }
             | Collective::Open { .. } => n,
         };
-        let root = match (collective, from.sharding.operator) {
-            (Collective::Broadcast { axes }, operator) => match operator.within(*axes, mesh) {
-                Operator::Root(root) => Some(root),
-                _ => None,
-            },
-            _ => None,
-        };
+        let others = from.sharding.open.without(roles.group);
+        let from_root = matches!(collective, Collective::Broadcast { .. });
+        let root = from_root.then(|| mesh.with_rank(from.sharding.holder(), others.iter(), 0));
         Some(Regular { topology, roles, n, replicas, rate: rates.fold(0, gcd).max(1), full, root })
     }
 

@@ -9,6 +9,7 @@ use super::reshard::SearchOptions;
 use super::resident::resident;
 use super::score::figure;
 use super::{Budget, Plan, PlanError, StepOp, Stop};
+use crate::mesh::DeviceId;
 use crate::program::Program;
 use crate::recipe::Tuner;
 use crate::syntax::Measure;
@@ -168,10 +169,17 @@ fn fullest_step(plan: &Plan) -> u64 {
     let mesh = &plan.program.mesh;
     let resident = resident(&plan.program, false);
     let held = |id| {
+        // A device that has the operands.
+        let holder = plan.operands(id).into_iter().map(|id| plan.step(id).layout.sharding.holder()).max();
         let ids = plan.operands(id).into_iter();
         let waits = resident[plan.step(id).value.index()].of(&plan.step(id).op);
         let operands = ids.map(|id| plan.step(id).layout.local_bytes(mesh).0).fold(0, u64::saturating_add);
-        plan.step(id).usage.of_first().with_operands(operands).saturating_add(waits)
+        plan.step(id)
+            .usage
+            .working
+            .of(mesh, holder.unwrap_or(DeviceId(0)))
+            .with_operands(operands)
+            .saturating_add(waits)
     };
     let done = plan.ids().filter(|id| !matches!(plan.step(*id).op, StepOp::Input | StepOp::Carry));
     done.map(held).max().unwrap_or_default()

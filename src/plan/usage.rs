@@ -16,8 +16,8 @@ const ITERATIONS: u64 = 4;
 fn block(layout: &Layout, mesh: &Mesh) -> PerDevice<u64> {
     let bytes = layout.local_bytes(mesh).0;
     let absent = if layout.sharding.operator.is_root() { layout.sharding.open } else { AxisSet::NONE };
-    let devices = usize::try_from(absent.group_size(mesh)).expect("fewer than 2^20 devices");
-    let each = (0..devices).map(|rank| if rank == 0 { bytes } else { 0 }).collect();
+    let root = layout.sharding.root(mesh).unwrap_or_default();
+    let each = (0..absent.group_size(mesh)).map(|rank| if rank == root { bytes } else { 0 }).collect();
     PerDevice { axes: absent.in_order(), each }
 }
 

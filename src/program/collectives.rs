@@ -374,7 +374,7 @@ impl Checker {
             let name = &self.mesh.axis(axis).name;
             return match (from.open.contains(axis), from.dim_of(axis)) {
                 (true, _) if from.operator.is_root() => {
-                    fail(format!("only the first device along `{name}` holds it"), format!("use `Broadcast_{name}`"))
+                    fail(format!("only one device along `{name}` holds it"), format!("use `Broadcast_{name}`"))
                 }
                 (true, _) => fail(
                     format!("`{name}` is in the open sum"),
@@ -411,10 +411,7 @@ impl Checker {
         let root = from.operator.is_root() && !from.open.is_empty();
         match collective {
             Collective::AllReduce { .. } | Collective::ReduceScatter { .. } if root => fail(
-                format!(
-                    "only the first device along `{}` holds it, so there are no partial results",
-                    axes.names(&self.mesh)
-                ),
+                format!("only one device along `{}` holds it, so there are no partial results", axes.names(&self.mesh)),
                 format!("use `Broadcast_{}`", axes.names(&self.mesh)),
             ),
             Collective::Broadcast { .. } if !root => fail(

@@ -18,9 +18,11 @@ use crate::span::Span;
 use std::collections::BTreeMap;
 
 impl Checker {
-    /// The written open sum of a value.
+    /// The written open sum of a value. Along axes of one device there is nothing to combine, but a square to be taken.
     fn open(&self, id: ValueId) -> (AxisSet, Operator) {
-        self.exact(id).map_or((AxisSet::NONE, Operator::Sum), |sharding| (sharding.open, sharding.operator))
+        let Some(Sharding { open, operator, .. }) = self.exact(id) else { return (AxisSet::NONE, Operator::Sum) };
+        let combines = |axis: &AxisId| *operator == Operator::SquareAdd || self.mesh.size(*axis) > 1;
+        (open.iter().filter(combines).collect(), *operator)
     }
 
     fn misuse(&self, id: ValueId, reason: String) -> Failure {

@@ -2,8 +2,7 @@
 
 use crate::collective::Collective;
 use crate::layout::{Dim, Layout, Sharding};
-use crate::mesh::{Axes, AxisId, AxisSet, DeviceId, Mesh};
-use crate::operator::Operator;
+use crate::mesh::{Axes, AxisId, AxisSet, Mesh};
 use crate::sim::clock::AxisLoad;
 use crate::topology::Topology;
 
@@ -59,11 +58,10 @@ impl Part {
     pub(crate) fn sharding(&self, sharding: &Sharding) -> Sharding {
         let mut part = sharding.clone();
         part.dims.iter_mut().for_each(|axes| *axes = self.axes(*axes));
-        let open = sharding.open.iter().filter(|axis| self.known(*axis).is_some());
-        if let Operator::Root(root) = sharding.operator {
-            let there = open.clone().map(|axis| self.axis(axis));
-            let mesh = &self.topology.mesh;
-            part.operator = Operator::Root(mesh.with_rank(DeviceId(0), there, self.mesh.rank(root, open)));
+        let open: Axes = sharding.open.iter().filter(|axis| self.known(*axis).is_some()).collect();
+        if let Some(root) = sharding.root_along(open, &self.mesh) {
+            let rooted = sharding.operator.with_root(root, self.axes(open), &self.topology.mesh);
+            part.operator = rooted.expect("a rank along the same axes");
         }
         part.set_open(self.set(sharding.open));
         part

@@ -67,10 +67,7 @@ impl Problem {
                 of(CollectiveKind::AllToAll, on_dim(leaving, *source), to)
             }
             Collective::Broadcast { axes } => {
-                let root = match from.sharding.operator.within(*axes, mesh) {
-                    Operator::Root(root) => root,
-                    _ => DeviceId(0),
-                };
+                let root = mesh.with_rank(from.sharding.holder(), from.sharding.open.without(*axes).iter(), 0);
                 Problem { root, ..of(CollectiveKind::Broadcast, vec![axes.in_order()], None) }
             }
             Collective::Reshard { .. } | Collective::Shift(_) => return None,

@@ -86,7 +86,7 @@ pub struct Tuner<'a> {
     chosen: Memory<Asked, Result<Arc<Chosen>, Flaw>>,
     choices: Memory<Problem, Result<Rc<Choice>, Flaw>>,
     parts: Memory<AxisSet, Rc<Part>>,
-    /// Memory of the first device for counted collectives.
+    /// Memory of a device that holds the operand, for counted collectives.
     working: Memory<Asked, Working>,
     /// Packed trees by axes; `None` if they cannot be packed.
     pub(super) trees: Memory<(CollectiveKind, Axes), Option<Vec<Branching>>>,
@@ -241,7 +241,7 @@ impl<'a> Tuner<'a> {
     /// - `asked`: the requested method.
     pub fn usage(&self, collective: &Collective, from: &Layout, asked: Option<Method>, chosen: &Chosen) -> StepUsage {
         let (mesh, recipe) = (&self.topology.mesh, &chosen.recipe);
-        // If only first devices hold the operand, the others neither send nor store it.
+        // If only one device of each group holds the operand, the others neither send nor store it.
         let absent = if from.sharding.operator.is_root() { from.sharding.open } else { AxisSet::NONE };
         let part = self.part(collective.axes(&from.sharding, mesh).union(recipe.borrowed()).union(absent));
         let mut sharding = part.sharding(&from.sharding);
@@ -262,11 +262,12 @@ impl<'a> Tuner<'a> {
             false => part_trial(&part, &schedule, Time::MAX).map(|trial| trial.links).unwrap_or_default(),
         };
         let usage = StepUsage { links, ..usage };
-        self.working.borrow_mut().insert((collective.clone(), from.clone(), asked), usage.of_first());
+        let working = usage.working.of(mesh, from.sharding.holder());
+        self.working.borrow_mut().insert((collective.clone(), from.clone(), asked), working);
         usage
     }
 
-    /// Memory of the first device for a collective in addition to its operand, if counted.
+    /// Memory of a device that holds the operand for a collective, in addition to it, if counted.
     pub fn known_working(&self, collective: &Collective, from: &Layout) -> Option<Working> {
         let working = self.working.borrow();
         // Most searches have no memory limit, and count nothing.

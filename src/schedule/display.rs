@@ -224,12 +224,8 @@ fn view_text(view: &[u64], extents: &[u64]) -> String {
 /// Formats `[I_X, J]{U_Y}`.
 fn brackets(mesh: &Mesh, array: &Array, sharding: &Sharding) -> String {
     let dims = array.dims.iter().zip(&sharding.dims);
-    let mut text =
-        format!("[{}]", dims.map(|(name, axes)| format!("{}{}", dim_text(name), axes.subscript(mesh))).format(", "));
-    if !sharding.open.is_empty() {
-        text += &format!("{{{}_{}}}", sharding.operator.word(), sharding.open.names(mesh));
-    }
-    text
+    let dims = dims.map(|(name, axes)| format!("{}{}", dim_text(name), axes.subscript(mesh)));
+    format!("[{}]{}", dims.format(", "), sharding.open_sum(mesh))
 }
 
 fn region_text(mesh: &Mesh, region: &Region) -> String {

@@ -202,11 +202,6 @@ impl StepUsage {
         Usage::new(&self.traffic, peak.unwrap_or_default(), mesh)
     }
 
-    /// What the first device holds; it has the operand, whatever the layout.
-    pub fn of_first(&self) -> Working {
-        self.working.each[0]
-    }
-
     /// The bytes that a device receives, of the one that receives most.
     pub fn received(&self) -> Bytes {
         Bytes(self.traffic.each.iter().map(|traffic| traffic.received).max().unwrap_or_default())

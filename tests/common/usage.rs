@@ -464,7 +464,8 @@ pub fn count(json: &str) -> Counted {
                 let sharding = &input["sharding"];
                 let is_root = sharding["operator"] == "root";
                 let open = if is_root { mesh.axes(&sharding["open"]) } else { Vec::new() };
-                open.iter().all(|axis| mesh.coordinate(device, *axis) == 0).then_some(at)
+                let root = sharding.get("root").and_then(Value::as_u64).unwrap_or_default();
+                (open.is_empty() || mesh.rank(device, &open) == root).then_some(at)
             } else if let Some(slice) = op.get("slice") {
                 let (view, region) = (slice["view"].as_array().unwrap(), slice["region"].as_array().unwrap());
                 let hits = view.iter().zip(region).all(|(length, cut)| {

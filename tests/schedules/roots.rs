@@ -30,6 +30,7 @@ fn time_of(schedule: &Schedule, name: &str) -> u128 {
     assert_eq!(to_json(&from_json(&document).expect("its own document")), document, "{name}");
     let text = from_text(&schedule.to_string()).expect("its own text").schedule;
     assert_eq!(text.to_string(), schedule.to_string(), "{name}");
+    assert!(computes(&text, 3), "{name}");
     let topology = Topology::new(schedule.mesh.clone(), Hardware::named("tpu_v5e").expect("shipped"));
     clock::run(schedule, &topology.expect("a common tick")).expect("a time").makespan.ticks()
 }

@@ -38,7 +38,7 @@ fn is_alike(schedule: &Schedule, operation: &Operation, axis: AxisId) -> bool {
     });
     let reach_is_alike = match kind.reach {
         Reach::Sent(sources, _) => sources.commutes(mesh, axis),
-        // An array that only the first device along the axis holds is not symmetric.
+        // An array that only one device along the axis holds is not symmetric.
         Reach::Given(sharding) => !sharding.operator.is_root() || !sharding.open.contains(axis),
         Reach::Gathered(_) | Reach::Own => true,
     };

@@ -14,7 +14,7 @@ impl Run<'_> {
     /// contribution exactly once.
     pub(super) fn output(&mut self, output: &Output, value: &Value) -> Result<(), Stop> {
         let schedule = self.schedule;
-        // An output that only the first device holds needs no combination.
+        // An output that only one device holds needs no combination.
         let root = output.sharding.operator.is_root();
         let open = if root { Axes::NONE } else { output.sharding.open.in_order() };
         let (operator, group) = (output.sharding.operator, open.group_size(&schedule.mesh));

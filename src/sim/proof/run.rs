@@ -256,7 +256,7 @@ impl Run<'_> {
         let group = sharding.open.group_size(self.mesh());
         let (term, operator) = self.open_term(array, sharding.operator, group, !sharding.open.is_empty());
         let mut limits = Vec::new();
-        // An array that only the first device holds is complete there.
+        // An array that only one device holds is complete there.
         let open = if operator.is_root() { AxisSet::NONE } else { sharding.open };
         for axis in open.iter() {
             let start = u64::from(self.mesh().coordinate(device, axis));

@@ -53,7 +53,7 @@ fn turns(schedule: &Schedule, axis: AxisId) -> bool {
     })
 }
 
-/// Whether only the first device along the axis holds the array.
+/// Whether only one device along the axis holds the array.
 fn is_on_first(sharding: &Sharding, axis: AxisId) -> bool {
     sharding.operator.is_root() && sharding.open.contains(axis)
 }

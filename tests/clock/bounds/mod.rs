@@ -45,12 +45,16 @@ fn collective(kind: &str, mesh: &Mesh, group: AxisSet, other: AxisSet) -> (Colle
         "AllGather" => Collective::AllGather { axes: group },
         "AllToAll" => Collective::AllToAll { axes, from: 1, to: 2 },
         "ReduceScatter" => Collective::reduce_scatter(axes, 1, 3),
-        "Broadcast" => Collective::Broadcast { axes: group },
+        "Broadcast" | "Broadcast from the middle" => Collective::Broadcast { axes: group },
         _ => Collective::AllReduce { axes: group },
     };
     match collective {
         Collective::AllGather { .. } | Collective::AllToAll { .. } => sharding.dims[1] = axes,
-        Collective::Broadcast { .. } => (sharding.open, sharding.operator) = (group, Operator::Root(DeviceId(0))),
+        Collective::Broadcast { .. } => {
+            let middle = |device, axis| mesh.with_coordinate(device, axis, mesh.axis(axis).size / 2);
+            let root = if kind == "Broadcast" { DeviceId(0) } else { group.iter().fold(DeviceId(0), middle) };
+            (sharding.open, sharding.operator) = (group, Operator::Root(root));
+        }
         _ => sharding.set_open(group),
     }
     (collective, Layout { dtype: DType::I8, dims: whole.to_vec(), sharding })
@@ -355,7 +359,7 @@ fn closed_forms_are_what_the_search_finds() {
                 let same = |(size, wiring, rate)| (size, wiring, if wiring == Wiring::Switch { ports } else { rate });
                 let axes: Vec<(u32, Wiring, u64)> = axes.into_iter().map(same).collect();
                 let topology = product(&axes);
-                for kind in KINDS.into_iter().chain(["Broadcast"]) {
+                for kind in KINDS.into_iter().chain(["Broadcast", "Broadcast from the middle"]) {
                     let (closed, found) = both_bounds(kind, &topology, with(0), with(2));
                     let case = format!("{kind} {axes:?} group {:?} other {:?}: {}", with(0), with(2), found.reason);
                     // Messages are routed axis by axis, even if all axes are on one switch.
@@ -535,7 +539,7 @@ fn engines_are_busy_for_the_fewest_sends() {
         let first = AxisSet::one(AxisId::new(0));
         let all: AxisSet = mesh.axis_ids().collect();
         for (group, other) in [(first, AxisSet::NONE), (first, all.without(first)), (all, AxisSet::NONE)] {
-            for kind in KINDS.into_iter().chain(["Broadcast"]) {
+            for kind in KINDS.into_iter().chain(["Broadcast", "Broadcast from the middle"]) {
                 let (collective, from) = collective(kind, mesh, group, other);
                 let demand = Demand::new(&collective, &from, mesh);
                 // With more devices there are too many states.
