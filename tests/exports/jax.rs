@@ -460,10 +460,11 @@ fn kernels_run_in_jax() {
                   v: bf16[B, T_X, N_Y, H]\no[B_X, S_Y, N, H] = attend(q, k, v)\n";
     sources.push(attend.to_owned());
     // Dtypes that only a reference has; names of arrays that are those of functions in the module.
-    sources.push(format!(
+    sources.push(
         "kernel halves(x[B, D]) -> i32[B, D], shard B, D, reference i32(100 * x)\nx: f32[B_X, D_Y]\n\
          kernel_1: f32[B_X, D]\nKERNELS: f32[B_X, D]\ny = halves(x)\nz = halves(kernel_1 + KERNELS)\noutput y, z\n"
-    ));
+            .to_owned(),
+    );
     sources.push(
         "kernel exact(x[B, D]) -> [B, D], shard B, reference f32(f64(x) / 3)\nx: f32[B_X, D]\ny = exact(x)\n"
             .to_owned(),
