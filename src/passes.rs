@@ -10,12 +10,12 @@
 //! | `MAX`, `MIN` | monotonic functions: relu, exp, tanh, sigmoid, + c, × c >= 0, widening casts, max (min) of two, max or min of one and a closed operand, bounds, closed `where`; neg swaps them |
 //! | `MUL` | products of two, abs, closed `where` of two |
 //! | `AND`, `OR` | and (or) of two, and or or of one and a closed operand, closed `where`; not swaps them |
-//! | `SQUARE_ADD` | none |
+//! | `SQUARE_ADD` | closed `where` of two |
 //! | `ROOT` | all, with closed operands and with operands that are open by `ROOT` |
 //!
 //! A fill passes if combining the filler with itself gives the filler.
 //!
-//! A transposition passes every open sum.
+//! A transposition and a shift pass every open sum.
 
 use crate::dtype::DType;
 use crate::function::{Binary, ByNumber, Filler, Function, Scalar, Trend, Unary};
@@ -131,7 +131,7 @@ fn chosen(operator: Operator, from: &[DType], to: DType) -> Option<Passage> {
     let exact = from.iter().all(|from| is_exact(*from, to));
     let operands = match operator {
         Operator::Max | Operator::Min | Operator::And | Operator::Or => ANY_CHOICE,
-        Operator::Sum | Operator::Mean | Operator::Mul if exact => CHOICES,
+        Operator::Sum | Operator::Mean | Operator::Mul | Operator::SquareAdd if exact => CHOICES,
         Operator::Root(_) => ANY_OF_THREE,
         Operator::Sum | Operator::Mean | Operator::Mul | Operator::SquareAdd => return None,
     };
@@ -151,10 +151,9 @@ fn keeps(c: f64, operator: Operator) -> bool {
 /// Whether combining a filler with itself gives that filler.
 fn stays(filler: Filler, operator: Operator) -> bool {
     match operator {
-        Operator::Sum | Operator::Mean => filler == Filler::Zero,
+        Operator::Sum | Operator::Mean | Operator::SquareAdd => filler == Filler::Zero,
         Operator::Mul => matches!(filler, Filler::Zero | Filler::One),
         Operator::Max | Operator::Min | Operator::And | Operator::Or | Operator::Root(_) => true,
-        Operator::SquareAdd => false,
     }
 }
 

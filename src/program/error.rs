@@ -315,6 +315,18 @@ pub(super) enum CheckError {
         at: Span,
     },
 
+    #[error("argument `{argument}` of `{name}` is {what}")]
+    #[diagnostic(code("function-arguments"))]
+    Argument {
+        #[help]
+        help: String,
+        name: String,
+        argument: String,
+        what: String,
+        #[label("here")]
+        at: Span,
+    },
+
     #[error("invalid subscript of `{name}`")]
     #[diagnostic(code("function-subscript"))]
     FunctionSubscript {

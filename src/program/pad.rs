@@ -12,15 +12,17 @@
 
 use super::checker::{Checker, quoted};
 use super::error::CheckError;
+use super::iota::PREFIX;
 use super::{Carried, Definition, Program, Value, ValueId, Wanted};
 use crate::diag::Diagnostics;
 use crate::dtype::DType;
-use crate::function::{Binary, Filler, Function};
+use crate::function::{Filler, Function, Relation, Scalar};
 use crate::kernel::Kernel;
-use crate::layout::{Dim, DimId};
+use crate::layout::{Dim, DimId, Sharding};
 use crate::mesh::Mesh;
 use crate::shift::Shift;
 use crate::span::Span;
+use crate::supply::Supply;
 use crate::units::gcd;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -233,26 +235,42 @@ impl Padder {
         self.renumbered.push(id);
     }
 
-    /// A roll of a padded dim as two shifts: of what stays in the array, and of what enters at the other end.
+    /// A roll of a padded dim as a choice of two shifts: the first rows enter from the other end. A choice passes every
+    /// open sum that a roll passes, and a sum of both would not.
     fn unroll(&mut self, value: &mut Value) {
         let Definition::Map { function: Function::Shift(shift), operands } = &value.definition else { return };
-        let dim = value.dims[shift.dim()].id;
-        if !shift.wraps || !self.padded.contains_key(&dim) {
+        let dim = value.dims[shift.dim()];
+        if !shift.wraps || !self.padded.contains_key(&dim.id) {
             return;
         }
-        let length = i64::try_from(self.old.dims.size(dim)).unwrap_or(i64::MAX);
-        let parts = [shift.by, shift.by - shift.by.signum() * length].map(|by| {
-            let function = Function::Shift(Shift { by, wraps: false, ..*shift });
-            let definition = Definition::Map { function, operands: operands.clone() };
-            Value { name: None, wanted: Wanted::Free, method: None, pin: None, definition, ..value.clone() }
+        let length = i64::try_from(self.old.dims.size(dim.id)).unwrap_or(i64::MAX);
+        let up = shift.by.rem_euclid(length);
+        let part = |by| (Function::Shift(Shift { by, wraps: false, ..*shift }), operands.clone());
+        let (stays, enters) = (part(up), part(up - length));
+        let like = Value { name: None, wanted: Wanted::Free, method: None, pin: None, ..value.clone() };
+        let [stays, enters] = [stays, enters].map(|(function, operands)| {
+            self.computed(Value { definition: Definition::Map { function, operands }, ..like.clone() })
         });
-        let parts = parts.map(|mut part| {
-            self.fill_operands(&mut part);
-            let dirty = self.dirty_dims(&part);
-            self.push(part, dirty)
-        });
-        let both = if value.dtype == DType::Bool { Binary::Larger } else { Binary::Add };
-        value.definition = Definition::Map { function: Function::Binary(both), operands: parts.to_vec() };
+        let rows = Value {
+            name: Some(format!("{PREFIX}{}", self.old.dims.name(dim.id))),
+            dtype: if i32::try_from(dim.size).is_ok() { DType::I32 } else { DType::I64 },
+            dims: vec![dim],
+            definition: Definition::Input { supply: Supply::Counted },
+            wanted: Wanted::Exact(Sharding::replicated(1)),
+            ..like.clone()
+        };
+        let rows = self.computed(rows);
+        #[expect(clippy::cast_precision_loss, reason = "arrays have fewer elements than 2^60, and are counted in i32")]
+        let first = Function::IsNumber(Relation::Less, Scalar(up as f64));
+        let definition = Definition::Map { function: first, operands: vec![rows] };
+        let first = self.computed(Value { dtype: DType::Bool, dims: vec![dim], definition, ..like });
+        value.definition = Definition::Map { function: Function::Where, operands: vec![first, enters, stays] };
+    }
+
+    fn computed(&mut self, mut value: Value) -> ValueId {
+        self.fill_operands(&mut value);
+        let dirty = self.dirty_dims(&value);
+        self.push(value, dirty)
     }
 
     fn push(&mut self, value: Value, dirty: BTreeSet<DimId>) -> ValueId {

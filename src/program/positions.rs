@@ -65,7 +65,7 @@ impl Checker {
         }
         match pick {
             Pick::OneHot => {
-                let at = self.position(&arguments[0])?;
+                let at = self.position(word, &arguments[0])?;
                 self.is_at(at, along[0], requested, span)
             }
             Pick::Take => self.take(along[0], arguments, requested, span),
@@ -81,8 +81,8 @@ impl Checker {
                 self.stack(along[0], &arrays, requested, span)
             }
             Pick::Shift | Pick::Roll | Pick::Reverse | Pick::CumSum => {
-                let number = arguments.get(1).map(|argument| self.position(argument)).transpose()?;
-                self.along_itself(pick, along[0], (&arguments[0], number), requested, span)
+                let number = arguments.get(1).map(|argument| self.position(word, argument)).transpose()?;
+                self.along_itself(pick, along[0], (arguments, number), requested, span)
             }
             Pick::ArgMax | Pick::ArgMin => {
                 let id = self.array_expr(&arguments[0], None)?;
@@ -105,7 +105,7 @@ impl Checker {
     ) -> Checked<ValueId> {
         let id = self.array_expr(&arguments[0], None)?;
         self.has(id, along)?;
-        let at = self.position(&arguments[1])?;
+        let at = self.position("take", &arguments[1])?;
         if let Operand::Array(ids) = at
             && self.value(ids).dims.contains(&along.dim)
         {
@@ -190,13 +190,13 @@ impl Checker {
         let wanted = self.positions(to, span)?;
         let wanted = self.moved_by(wanted, start, span)?;
         let mask = self.map(Function::Is(Relation::Equal), &[rows, wanted], None, span)?;
-        let dims = self.replaced(id, from.dim, to)?;
+        let dims = self.each_of(start, from.dim, self.replaced(id, from.dim, to)?);
         self.selected(mask, id, dims, requested, span)
     }
 
     /// Where the shorter dim begins in the longer one: 0, if it is not written.
     fn offset(&mut self, at: Option<&Expr>, lengths: [Along<'_>; 2], word: &str, span: Span) -> Checked<Operand> {
-        let at = at.map_or(Ok(Operand::Number(0.0)), |at| self.position(at))?;
+        let at = at.map_or(Ok(Operand::Number(0.0)), |at| self.position(word, at))?;
         if let Operand::Number(at) = at {
             self.fits_within(at, lengths, word, span)?;
         }
@@ -232,7 +232,7 @@ impl Checker {
         let rows = self.moved_by(rows, before, span)?;
         let wanted = self.positions(to, span)?;
         let mask = self.map(Function::Is(Relation::Equal), &[rows, wanted], None, span)?;
-        let dims = self.replaced(id, from.dim, to)?;
+        let dims = self.each_of(before, from.dim, self.replaced(id, from.dim, to)?);
         self.selected(mask, id, dims, requested, span)
     }
 
@@ -305,20 +305,18 @@ impl Checker {
         &mut self,
         pick: Pick,
         along: Along<'_>,
-        (argument, number): (&Expr, Option<Operand>),
+        (arguments, number): (&[Expr], Option<Operand>),
         requested: Option<&[RequestedDim]>,
         span: Span,
     ) -> Checked<ValueId> {
-        let id = self.array_expr(argument, None)?;
+        let id = self.array_expr(&arguments[0], None)?;
         self.has(id, along)?;
         let dims = self.value(id).dims.clone();
         if let (Pick::Shift | Pick::Roll, Some(Operand::Number(by))) = (pick, number) {
             return self.moved(id, along, (by, pick == Pick::Roll), requested, span);
         }
-        if pick == Pick::Roll {
-            let help =
-                "the distance of a roll is a number; for an array of distances, write a one-hot product".to_owned();
-            return Err(CheckError::FunctionSubscript { name: "roll".to_owned(), at: span, help }.into());
+        if let (Pick::Roll, [of, by]) = (pick, arguments) {
+            return Err(roll_by_array(&along.name.node, [of, by], self.value(id).dtype).into());
         }
         let twin = self.twin(along.dim);
         let named = Name { node: format!("{}{TWIN}", along.name.node), span: along.name.span };
@@ -337,6 +335,7 @@ impl Checker {
             _ => (Relation::Equal, self.moved_by(old, number.unwrap_or(Operand::Number(0.0)), span)?),
         };
         let mask = self.map(Function::Is(relation), &[old, new], None, span)?;
+        let dims = number.map_or(dims.clone(), |by| self.each_of(by, along.dim, dims));
         self.selected(mask, from, dims, requested, span)
     }
 
@@ -554,24 +553,41 @@ impl Checker {
     }
 
     /// A position or a distance: a whole number, or an array of them.
-    fn position(&mut self, argument: &Expr) -> Checked<Operand> {
+    ///
+    /// - `word`: the function.
+    fn position(&mut self, word: &str, argument: &Expr) -> Checked<Operand> {
         let operand = match self.number(argument, 0) {
             Some(number) => self.finite(number, argument.span)?,
             None => self.expr(argument, None)?,
         };
+        let span = argument.span;
+        let wrong = |what: &str, help: String| {
+            let (name, argument, what) = (word.to_owned(), argument.to_string(), what.to_owned());
+            CheckError::Argument { help, name, argument, what, at: span }
+        };
         match operand {
-            Operand::Number(number) if number.fract() != 0.0 || number.abs() > float(Self::ELEMENTS) => {
-                let help = format!("positions are whole numbers, this is {number}");
-                let name = "a position".to_owned();
-                Err(CheckError::FunctionSubscript { name, at: argument.span, help }.into())
+            Operand::Number(number) if number.abs() > float(Self::ELEMENTS) => {
+                Err(wrong("too large", "write a whole number below 2^60".to_owned()).into())
             }
-            Operand::Array(id) if self.value(id).dtype.is_float() => {
-                let help = format!("positions are whole numbers: write `i32({})`", self.show(id));
-                let name = "a position".to_owned();
-                Err(CheckError::FunctionSubscript { name, at: argument.span, help }.into())
+            Operand::Number(number) if number.fract() != 0.0 => {
+                let help = format!("write a whole number, `{}` or `{}`", number.floor(), number.ceil() + 0.0);
+                Err(wrong("not a whole number", help).into())
+            }
+            Operand::Array(id) if self.value(id).dtype.is_float() || self.value(id).dtype == DType::Bool => {
+                let help = format!("write `i32({argument})`");
+                Err(wrong(&format!("`{}`, not of whole numbers", self.value(id).dtype), help).into())
             }
             operand => Ok(operand),
         }
+    }
+
+    /// The dims of a result with those of an array of positions first, as in `take_V(E, ids)`, if it lacks them.
+    ///
+    /// - `along`: the dim that the positions count along.
+    fn each_of(&self, positions: Operand, along: Dim, dims: Vec<Dim>) -> Vec<Dim> {
+        let Operand::Array(id) = positions else { return dims };
+        let lacking = self.value(id).dims.iter().filter(|dim| **dim != along && !dims.contains(dim)).copied();
+        lacking.chain(dims.iter().copied()).collect()
     }
 
     /// Positions plus a distance.
@@ -629,6 +645,25 @@ fn float(count: u64) -> f64 {
 /// The smallest finite number of a dtype; of wide floats, that of bf16.
 fn least(dtype: DType) -> f64 {
     dtype.finite_ends()[0].max(DType::Bf16.finite_ends()[0])
+}
+
+/// The error of a roll by an array, which two shifts replace: of what stays, and of what enters at the other end.
+///
+/// - `dtype`: of the array that is rolled.
+fn roll_by_array(dim: &str, [of, by]: [&Expr; 2], dtype: DType) -> CheckError {
+    let [stays, enters] = [format!("shift_{dim}({of}, {by})"), format!("shift_{dim}({of}, {by} - {dim})")];
+    let both = match dtype {
+        DType::Bool => format!("or({stays}, {enters})"),
+        _ => format!("{stays} + {enters}"),
+    };
+    let help = format!("for distances from 0 to {dim}, write `{both}`");
+    CheckError::Argument {
+        help,
+        name: "roll".to_owned(),
+        argument: by.to_string(),
+        what: "an array".to_owned(),
+        at: by.span,
+    }
 }
 
 /// The distance of a shift; of all distances beyond the array, the length of its dim. That of a roll is the shorter way round.

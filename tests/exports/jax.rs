@@ -426,6 +426,97 @@ fn lookups_run_in_jax() {
     cases.run(&pythons, "lookups", 6);
 }
 
+/// Declared kernels with a reference and without one, in every form: with summed dims that the result lacks, in several
+/// dtypes, in functions and loops. The driver sets the functions of those without a reference.
+#[test]
+fn kernels_run_in_jax() {
+    const MM: &str = "kernel mm(x[B, D], w[D, K]) -> [B, K], shard B, D, K, reference x * w\n";
+    const WIDE: &str = "kernel mm(x[B, D], w[D, K]) -> f32[B, K], shard B, D, K, reference f32(x) * f32(w)\n";
+    const SHARES: &str = "kernel shares(x[B, D]) -> [B, D], shard B, reference x / (1 + sum_D(x .* x))\n";
+    const TOTAL: &str = "kernel total(x[B, D]) -> [D], shard B, D, reference sum_B(x)\n";
+    let pythons = pythons();
+    if pythons.is_empty() {
+        return;
+    }
+    let mut sources = Vec::new();
+    let layouts =
+        [("[B_X, D_Y]", "[D_Y, K]"), ("[B, D_XY]", "[D_XY, K]"), ("[B_Y, D]", "[D, K_X]"), ("[B, D]", "[D_Y, K]")];
+    let dtypes = ["f32", "bf16", "f16", "i32", "i64", "f64"];
+    for ((number, (x, w)), result) in layouts.into_iter().enumerate().cartesian_product(["", "[B_X, K]", "[B_Y, K_X]"])
+    {
+        let dtype = dtypes[sources.len() % dtypes.len()];
+        sources.push(format!("{MM}x: {dtype}{x}\nw: {dtype}{w}\ny{result} = mm(x, w)\n"));
+        if number < 2 {
+            let open = if number == 0 { "[B_X, K]{U_Y}" } else { "[B, K]{U_XY}" };
+            sources.push(format!("{WIDE}x: bf16{x}\nw: {dtype}{w}\ny{open} = mm(x, w)\noutput y\n"));
+        }
+    }
+    for (dtype, x) in dtypes.into_iter().take(3).cartesian_product(["[B_XY, D]", "[B_Y, D_X]"]) {
+        sources.push(format!("{SHARES}x: {dtype}{x}\ny{x} = shares(x)\n"));
+        sources.push(format!("{TOTAL}x: {dtype}{x}\ny[D] = total(x)\nz = total(f32(x))\noutput y, z\n"));
+    }
+    let attend = "kernel attend(q[B, S, N, H], k[B, T, N, H], v[B, T, N, H]) -> [B, S, N, H], shard B, S, N, \
+                  reference softmax_T(0.5 * (q *_H k)) *_T v\nq: bf16[B_X, S, N_Y, H]\nk: bf16[B_X, T, N_Y, H]\n\
+                  v: bf16[B, T_X, N_Y, H]\no[B_X, S_Y, N, H] = attend(q, k, v)\n";
+    sources.push(attend.to_owned());
+    // Dtypes that only a reference has; names of arrays that are those of functions in the module.
+    sources.push(
+        "kernel halves(x[B, D]) -> i32[B, D], shard B, D, reference i32(100 * x)\nx: f32[B_X, D_Y]\n\
+         kernel_1: f32[B_X, D]\nKERNELS: f32[B_X, D]\ny = halves(x)\nz = halves(kernel_1 + KERNELS)\noutput y, z\n"
+            .to_owned(),
+    );
+    sources.push(
+        "kernel exact(x[B, D]) -> [B, D], shard B, reference f32(f64(x) / 3)\nx: f32[B_X, D]\ny = exact(x)\n"
+            .to_owned(),
+    );
+    sources.push(
+        "kernel count(x[B, D]) -> [D], shard B, reference f32(sum_B(i64(100 * x)))\nx: f32[B_X, D_Y]\ny = count(x)\n"
+            .to_owned(),
+    );
+    sources.push(format!(
+        "{SHARES}def twice(x[B, D]) {{\nreturn shares(shares(x))\n}}\nx: f32[B_X, D_Y]\nrepeat 3 {{\nx = twice(x)\n}}\noutput x\n"
+    ));
+    // Rows of padding, which a kernel may compute anything of.
+    sources.push(format!("{SHARES}x: f32[U_XY, D]\ny[U_XY, D] = shares(x + 1)\nz[D] = sum_U(y)\noutput y, z\n"));
+    for dtype in ["f32", "bf16"] {
+        sources.push(format!("kernel sort(x[B, D]) -> [B, D], shard B\nx: {dtype}[B_X, D_Y]\ny[B, D_Y] = sort(x)\n"));
+        // A part of the channels is summed on each device.
+        sources.push(format!(
+            "kernel convolution(x[B, P, Q, D], w[R, S, D, K]) -> [B, P, Q, K], shard B, D, K\n\
+             x: {dtype}[B_X, P, Q, D_Y]\nw: {dtype}[R, S, D_Y, K]\ny[B_X, P, Q, K] = convolution(x, w)\n"
+        ));
+    }
+    let ground =
+        "mesh {X: 2, Y: 2} on tpu_v5p\ndims {B: 8, D: 8, K: 4, S: 4, T: 4, N: 4, H: 4, P: 6, Q: 5, R: 3, U: 7}\n";
+    let mut cases = Cases::default();
+    for (number, source) in sources.into_iter().enumerate() {
+        let (name, source) = (format!("kernel_{number:02}"), format!("{ground}{source}"));
+        let plan = small_plan(&source, CostModel::Bytes);
+        cases.add_python(&name, &source, &plan);
+        cases.add_manual(&name, &source, &plan);
+        if number % 3 == 0 || sets::are_full() {
+            cases.add_whole(&name, &source, &plan);
+            cases.add_constraints(&name, &source, &plan);
+        }
+    }
+    cases.run(&pythons, "kernels", 4);
+}
+
+/// Without a function for a kernel, a module says which one is missing.
+#[test]
+fn a_kernel_without_a_function_is_named() {
+    let source = "mesh {X: 2} on tpu_v5p\ndims {B: 8, D: 8}\nkernel sort'(x[B, D]) -> [B, D], shard B\nx: f32[B_X, D]\n\
+                  y = sort'(x)\n";
+    let plan = small_plan(source, CostModel::Bytes);
+    let module = jax::module(&plan, "sorted.py", source, jax::Options::default());
+    assert!(module.contains("KERNELS = {}") && module.contains("KERNELS[\"sort'\"](x)"), "{module}");
+    let text = stablehlo::module(&plan, source, stablehlo::Options { manual: true });
+    assert!(
+        text.contains("stablehlo.custom_call @\"sort'\"(%shard0) : (tensor<4x8xf32>) -> tensor<4x8xf32>"),
+        "{text}"
+    );
+}
+
 #[test]
 fn plans_of_examples_and_corpus_run_in_jax() {
     let pythons = pythons();

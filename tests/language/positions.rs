@@ -2,6 +2,7 @@
 
 use shardc::compiler::{self, Options};
 use shardc::dtype::DType;
+use shardc::schedule::ArrayId;
 use shardc::sim::proof;
 use shardc::sim::values::{self, Tensor};
 
@@ -30,7 +31,7 @@ fn largest(row: usize, before: usize) -> usize {
 /// A call, the dims of its result, and its element at two indices.
 type Case = (&'static str, [&'static str; 2], fn(usize, usize) -> i64);
 
-const CASES: [Case; 27] = [
+const CASES: [Case; 31] = [
     ("slice_{S->T}(x, 3)", ["B", "T"], |b, t| x(b, t + 3)),
     ("slice_{S->T}(x)", ["B", "T"], x),
     ("slice_{S->T}(x, S - T)", ["B", "T"], |b, t| x(b, t + 4)),
@@ -59,6 +60,13 @@ const CASES: [Case; 27] = [
     ("argtop_{S->K}(x)", ["K", "B"], |k, b| place(largest(b, k))),
     ("i32(slice_{S->T}(x > 0, 2))", ["B", "T"], |b, t| i64::from(x(b, t + 2) > 0)),
     ("take_S(x, 5) + 0 * slice_{S->T}(x)", ["B", "T"], |b, _| x(b, 5)),
+    // By an array: for each of its elements, also if the operand lacks its dim.
+    ("shift_S(x, first)", ["B", "S"], |b, s| s.checked_sub(ids(b, 0)).map_or(0, |s| x(b, s))),
+    ("shift_S(take_B(x, 1), first)", ["B", "S"], |b, s| s.checked_sub(ids(b, 0)).map_or(0, |s| x(1, s))),
+    ("slice_{S->T}(take_B(x, 1), first)", ["B", "T"], |b, t| if t + ids(b, 0) < 8 { x(1, t + ids(b, 0)) } else { 0 }),
+    ("pad_{S->V}(take_B(x, 1), first)", ["B", "V"], |b, v| {
+        v.checked_sub(ids(b, 0)).filter(|s| *s < 8).map_or(0, |s| x(1, s))
+    }),
     ("shift_S(shift_S(x, 1), 1)", ["B", "S"], |b, s| if s < 2 { 0 } else { x(b, s - 2) }),
 ];
 
@@ -205,8 +213,11 @@ fn wrong_calls_are_answered() {
         ("scatter_S(x, x)", "function-subscript", "it makes a new dim `S`"),
         ("scatter_V(sum_S(x), x)", "function-subscript", "a row for each `S`, which"),
         ("scatter_V(x)", "function-arguments", "write `scatter_V(u, ids)`"),
-        ("take_S(x, 1.5)", "function-subscript", "positions are whole numbers, this is 1.5"),
-        ("take_S(x, f32(x))", "function-subscript", "positions are whole numbers: write `i32("),
+        ("take_S(x, 1.5)", "function-arguments", "write a whole number, `1` or `2`"),
+        ("take_S(x, f32(x))", "function-arguments", "write `i32(f32(x))`"),
+        ("slice_{S->T}(x, -0.5)", "function-arguments", "write a whole number, `-1` or `0`"),
+        ("shift_S(x, x > 0)", "function-arguments", "write `i32(x > 0)`"),
+        ("roll_S(x, 1e30)", "function-arguments", "write a whole number below 2^60"),
         ("take(x, 3)", "function-subscript", "write `take_V(E, ids)`"),
         ("shift_S(x)", "function-arguments", "write `shift_S(x, 1)`"),
         ("argmax_T(x)", "function-subscript", "the operand is `x[B_X, S]`"),
@@ -217,6 +228,36 @@ fn wrong_calls_are_answered() {
         let found: Vec<_> = found.iter().filter(|found| !found.code.starts_with("unused")).collect();
         assert!(program.is_none() && found.len() == 1 && found[0].code == code, "{call}: {found:?}");
         assert!(found[0].help.as_deref().is_some_and(|told| told.contains(help)), "{call}: {found:?}");
+    }
+}
+
+/// A roll by an array is refused, with two shifts that do the same.
+#[test]
+fn two_shifts_roll_by_an_array() {
+    for (of, by) in [("x", "n"), ("x", "S - n"), ("2 * x", "n"), ("x > 0", "n"), ("x > 0", "n .* n - n")] {
+        let ground = "mesh {X: 2} on tpu_v5p\ndims {S: 8, B: 8}\nx: i32[S_X]\nn: i32[B]\n";
+        let (_, found) = compiler::check(&format!("{ground}y = roll_S({of}, {by})\n"));
+        let error = found.iter().find(|found| found.code == "function-arguments").expect("an error");
+        let help = error.help.as_deref().and_then(|help| help.split('`').nth(1)).expect("a formula");
+        let source =
+            format!("{ground}y: i32[B, S] = i32({help})\nz: i32[S] = i32({of})\nby: i32[B] = {by}\noutput y, z, by\n");
+        let (program, found) = compiler::check(&source);
+        let compiled =
+            compiler::compile(&program.unwrap_or_else(|| panic!("{source}\n{found:?}")), &Options::default());
+        let schedule = compiled.expect("a plan").schedule;
+        let named = |name: &str| (0..).map(ArrayId).find(|id| schedule.array(*id).name == name).expect("an input");
+        let tensor = |elements: &[i64]| Tensor::from_integers(DType::I32, &[8], elements).expect("eight");
+        let rows = [4, -7, 1, 0, -2, 9, 3, -5];
+        let given =
+            [(named("x"), tensor(&rows)), (named("n"), tensor(&[0, 1, 2, 3, 4, 5, 6, 7]))].into_iter().collect();
+        let inputs = values::inputs_beside(&schedule, 1, given).expect("small");
+        let run = values::run(&schedule, &inputs).expect("small");
+        let [y, z, by] = [0, 1, 2].map(|output| run.gather(output).expect("whole").array.to_i64s());
+        for (row, by) in by.into_iter().enumerate() {
+            let Some(by) = usize::try_from(by).ok().filter(|by| *by <= 8) else { continue };
+            let rolled: Vec<i64> = (0..8).map(|place| z[(place + 8 - by) % 8]).collect();
+            assert_eq!(y[row * 8..][..8], rolled, "{source}");
+        }
     }
 }
 

@@ -66,16 +66,19 @@ fn programs_equal_their_dense_results() {
             ("x: i32[S_{X,Y}, D]", "[S_{X,Y}, D]"),
             ("x: i32[S_X, D]{U_Y}", "[S_X, D]{U_Y}"),
             ("x: i32[S_X, D]{MAX_Y}", "[S_X, D]{MAX_Y}"),
+            ("x: i32[S_X, D]{MUL_Y}", "[S_X, D]{MUL_Y}"),
+            ("x: f32[S_X, D]{MEAN_Y}", "[S_X, D]{MEAN_Y}"),
+            ("x: f32[S_X, D]{SQUARE_ADD_Y}", "[S_X, D]{SQUARE_ADD_Y}"),
             ("x: i32[S, D_X]", "[D_X, S]"),
         ] {
-            // With padding, a roll is the sum of two shifts, which an open maximum does not pass.
-            if (size, word) == (13, "roll") && made.contains("MAX") {
-                continue;
-            }
-            let total = if made.contains("MAX") { "max" } else { "sum" };
+            let total = match made.split_once('{') {
+                Some((_, open)) if open.starts_with("MAX") => "total: i32[] = max_{S,D}(y)\noutput y, total",
+                Some((_, open)) if open.starts_with("MUL") => "total: i32[] = prod_{S,D}(y)\noutput y, total",
+                Some((_, open)) if open.starts_with('M') || open.starts_with('S') => "output y",
+                _ => "total: i32[] = sum_{S,D}(y)\noutput y, total",
+            };
             let source = format!(
-                "mesh {{X: 4 ring, Y: 2}} on h100\ndims {{S: {size}, D: 4}}\n{given}\ny{made} = {word}_S(x, {by})\n\
-                 total: i32[] = {total}_{{S,D}}(y)\noutput y, total\n"
+                "mesh {{X: 4 ring, Y: 2}} on h100\ndims {{S: {size}, D: 4}}\n{given}\ny{made} = {word}_S(x, {by})\n{total}\n"
             );
             let (program, found) = compiler::check(&source);
             let program = program.unwrap_or_else(|| panic!("{source}\n{found:?}"));
@@ -85,7 +88,7 @@ fn programs_equal_their_dense_results() {
             let run = values::run(&compiled.schedule, &inputs).expect("small");
             let dense = values::dense(&compiled.schedule, &inputs).expect("small");
             let numerics = values::compare(&compiled.schedule, &inputs, &dense, &run).expect("small");
-            assert!(numerics.equal, "{source}\n{}", compiled.plan);
+            assert!(numerics.equal || given.contains("f32") && numerics.within, "{source}\n{}", compiled.plan);
             let is_shift = |collective: &Collective| matches!(collective, Collective::Shift(_));
             let plan = &compiled.plan;
             moves += plan.ids().filter(|id| plan.step(*id).op.collective().is_some_and(is_shift)).count();

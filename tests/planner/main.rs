@@ -14,6 +14,7 @@ mod holes;
 mod kernels;
 mod lookups;
 mod overlap;
+mod picks;
 mod pins;
 mod plan_oracle;
 mod planning;

@@ -48,7 +48,8 @@ pub(super) fn value(
 fn kernel_name(kernel: &Kernel, dtypes: &[DType], kernels: &[Called]) -> String {
     let place = kernels.iter().position(|(known, of)| known.as_ref() == kernel && of == dtypes);
     match (&kernel.formula, place) {
-        (Some(_), Some(place)) => format!("kernel_{}", place + 1),
+        // No array has a name that begins so.
+        (Some(_), Some(place)) => format!("_kernel_{}", place + 1),
         _ => format!("KERNELS[{}]", escape::python_string(&kernel.name)),
     }
 }

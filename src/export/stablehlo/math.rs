@@ -5,6 +5,7 @@
 use super::emit::{Emitter, Number, Tensor, list, tensor};
 use crate::dtype::DType;
 use crate::einsum::{Einsum, Index};
+use crate::escape;
 use crate::export::functions;
 use crate::export::words::local;
 use crate::function::{ByNumber, Function, Relation, Scalar};
@@ -43,7 +44,8 @@ fn call(emit: &mut Emitter, kernel: &Kernel, operands: &[Tensor], dtype: DType) 
     let lengths = kernel.block(&extents).unwrap_or_else(|| kernel.lengths.clone());
     let (shape, names) = (kernel.result(&lengths), operands.iter().map(|operand| &operand.name).join(", "));
     let (types, result) = (operands.iter().map(Tensor::of).join(", "), tensor(&shape, dtype));
-    let text = format!("stablehlo.custom_call @{}({names}) : ({types}) -> {result}", kernel.name);
+    let target = escape::mlir_string(&kernel.name);
+    let text = format!("stablehlo.custom_call @{target}({names}) : ({types}) -> {result}");
     emit.made(&text, &shape, dtype)
 }
 
