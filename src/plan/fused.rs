@@ -41,6 +41,22 @@ pub(super) struct Structure {
     bridges: BTreeSet<(usize, usize)>,
     /// For a product whose write is replaced by a later result: bytes per element of that result, and of its own.
     replaced: Vec<Option<[u64; 2]>>,
+    /// The operand of each value that decides whether a row is looked up: the one-hot factor of a product, and what it is
+    /// computed from up to the comparison.
+    hot: Vec<Option<usize>>,
+}
+
+/// See [`Structure::hot`].
+fn hot_operands(nodes: &[Node], access: &[Access]) -> Vec<Option<usize>> {
+    let mut hot: Vec<Option<usize>> = access.iter().map(|access| Some(access.lookup?.factor)).collect();
+    for product in (0..nodes.len()).filter(|at| access[*at].lookup.is_some()) {
+        let mut at = hot[product].map(|factor| nodes[product].operands[factor]);
+        while let Some(own) = at.filter(|at| matches!(nodes[*at].makes, Makes::Same(_) | Makes::Filled)) {
+            hot[own] = Some(0);
+            at = nodes[own].operands.first().copied();
+        }
+    }
+    hot
 }
 
 /// A number for each body, and for each section of the program between two bodies. No kernel spans a loop: values
@@ -122,7 +138,13 @@ impl Structure {
         }
         let readers = readers_of(&found, &inside, &before);
         let bridges = bridges_of(&inside);
-        Structure { kernels, access, before, uses, readers, bridges, replaced }
+        let hot = hot_operands(&nodes, &access);
+        Structure { kernels, access, before, uses, readers, bridges, replaced, hot }
+    }
+
+    /// The operand that must be in the kernel of a value for rows to be looked up.
+    pub(super) fn hot_operand(&self, id: ValueId) -> Option<usize> {
+        self.hot[id.index()]
     }
 
     /// The kernel of a value, by its first value.

@@ -599,7 +599,11 @@ impl<'a> Search<'a> {
     fn fresh(&self, id: ValueId, sources: &[(Node, Score, Origin)]) -> BTreeMap<Node, (Score, Origin)> {
         let mut fresh: BTreeMap<Node, (Score, Origin)> = BTreeMap::new();
         if self.structure.kernel(id).is_some() {
-            for (node, score, origin) in sources {
+            // A user that looks up rows needs the whole one-hot operand in its kernel.
+            let hot = self.structure.hot_operand(id).filter(|_| self.structure.access(id).lookup.is_none());
+            let is_whole =
+                |origin: &Origin| hot.is_none_or(|hot| origin.operands().nth(hot).is_some_and(|(_, inside)| inside));
+            for (node, score, origin) in sources.iter().filter(|(_, _, origin)| is_whole(origin)) {
                 if fresh.get(node).is_none_or(|(known, _)| score < known) {
                     fresh.insert(*node, (*score, *origin));
                 }
@@ -701,7 +705,7 @@ impl<'a> Search<'a> {
                 let obeys = |assignment: &Assignment| !pinned || self.obeys(id, assignment);
                 ways.iter()
                     .filter(|(_, assignment)| obeys(assignment))
-                    .filter_map(|(way, _)| self.source(id, way))
+                    .flat_map(|(way, _)| self.source(id, way).into_iter().flatten())
                     .collect()
             }
         }
@@ -805,14 +809,28 @@ impl<'a> Search<'a> {
         passage.and_then(|passage| passage.operands.iter().copied().find(|choice| choice.len() > 1)).unwrap_or_default()
     }
 
-    /// A way to compute a value, with its score, if its operands are available under the options.
-    pub(super) fn source(&self, id: ValueId, way: &Way) -> Option<(Node, Score, Origin)> {
+    /// A way to compute a value, with its score, if its operands are available under the options. If rows may be looked
+    /// up, once with the one-hot operand in the kernel, and once from outside.
+    pub(super) fn source(&self, id: ValueId, way: &Way) -> [Option<(Node, Score, Origin)>; 2] {
+        match self.structure.hot_operand(id) {
+            Some(hot) => [true, false].map(|is_inside| self.source_with(id, way, Some((hot, is_inside)))),
+            None => [self.source_with(id, way, None), None],
+        }
+    }
+
+    /// - `asked`: an operand, and whether it is fused.
+    fn source_with(&self, id: ValueId, way: &Way, asked: Option<(usize, bool)>) -> Option<(Node, Score, Origin)> {
         let program = self.program;
         let operands = program.value(id).definition.operands();
         let mut ways = [Taking::default(); 3];
         let ways = &mut ways[..operands.len()];
         for (place, taking) in ways.iter_mut().enumerate() {
             *taking = self.through(operands[place], way.operands[place], (id, place), !way.opened[place]);
+        }
+        match asked {
+            Some((hot, true)) => ways[hot].apart = None,
+            Some((hot, false)) => ways[hot].inside = None,
+            None => {}
         }
         let parts = self.together(operands, ways)?;
         let (mut score, mut origin) = (Score::default(), Origin::none());

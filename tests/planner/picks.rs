@@ -175,12 +175,14 @@ struct World {
     axes: Vec<Axis>,
     sizes: Vec<(&'static str, u64)>,
     costs: CostModel,
+    machine: &'static str,
     moves: HashMap<String, Time>,
 }
 
 impl World {
     fn new(axes: &[Axis], sizes: &[(&'static str, u64)], costs: CostModel) -> World {
-        World { axes: axes.to_vec(), sizes: sizes.to_vec(), costs, moves: HashMap::new() }
+        let (axes, sizes) = (axes.to_vec(), sizes.to_vec());
+        World { axes, sizes, costs, machine: "tpu_v5p", moves: HashMap::new() }
     }
 
     fn size(&self, axis: char) -> u64 {
@@ -209,7 +211,7 @@ impl World {
         let composed =
             |name: &str, size: u64| if name == "N" { "N = K*M".to_owned() } else { format!("{name}: {size}") };
         let sizes = self.sizes.iter().map(|(name, size)| composed(name, *size)).join(", ");
-        format!("mesh {{{axes}}} on tpu_v5p\ndims {{{sizes}}}\n{statements}")
+        format!("mesh {{{axes}}} on {}\ndims {{{sizes}}}\n{statements}", self.machine)
     }
 
     fn plan(&self, source: &str) -> Plan {
@@ -363,6 +365,11 @@ fn compare(world: &mut World, pick: &Pick, each: usize, made: &dyn Fn(&mut World
         let plan = world.plan(&world.program(pick, &given, wanted));
         let time = plan.totals().time();
         let source = world.program(pick, &given, wanted);
+        if world.machine == "h100" && !plan.is_optimal() {
+            // Masks computed by several functions, whose kernels the search counts differently, and says so.
+            assert!(time < least * 2, "{source}{plan}");
+            continue;
+        }
         assert_eq!(time, least, "{source}{plan}");
         count += 1;
     }
@@ -438,6 +445,18 @@ fn on_one_axis() {
         count += compare_concat(world, 1) + compare_argmax(world, 1);
     }
     assert!(count > 900, "{count}");
+}
+
+/// Where a message takes longer than a kernel, indices are moved rather than rows. A plan that is said to be optimal is.
+#[test]
+fn on_gpus() {
+    let mut count = 0;
+    for sizes in SIZES {
+        let world = &mut World { machine: "h100", ..World::new(&[('X', 8)], &sizes, CostModel::Exact) };
+        count += PICKS.iter().map(|pick| compare_pick(world, pick, 1)).sum::<usize>();
+        count += compare_concat(world, 1) + compare_argmax(world, 1);
+    }
+    assert!(count > 500, "{count}");
 }
 
 #[test]
