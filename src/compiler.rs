@@ -239,7 +239,11 @@ fn wired(program: &Program, hardware: Hardware) -> Result<Topology, TopologyErro
             TopologyError::CutOff { .. } => {
                 program.links.iter().rfind(|link| link.node.state == LinkState::Down).map(|link| link.span)
             }
-            TopologyError::NoCommonTick { .. } | TopologyError::TooManyLinks { .. } => None,
+            TopologyError::NoCommonTick { .. }
+            | TopologyError::FabricSize { .. }
+            | TopologyError::FabricAxis { .. }
+            | TopologyError::BadFabric { .. }
+            | TopologyError::TooManyLinks { .. } => None,
         };
         error.set_place(place.map(SourceSpan::from));
         error

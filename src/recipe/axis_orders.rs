@@ -42,7 +42,7 @@ fn loads(topology: &Topology, axes: &[Axes], order: &[usize]) -> Vec<i128> {
         // use one direction. In a full mesh each has its own link.
         let halves = match links.wiring {
             Wiring::Ring => n - 1,
-            Wiring::Line | Wiring::Switch => 2 * (n - 1),
+            Wiring::Line | Wiring::Switch | Wiring::Fabric => 2 * (n - 1),
             Wiring::Full => 2,
         };
         // Interleaved groups share their links.

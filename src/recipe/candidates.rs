@@ -88,7 +88,7 @@ impl Tuner<'_> {
         if let Some(one) = asked.and_then(|method| self.over_axes(problem, method, &runs)) {
             return Ok(vec![one]);
         }
-        let kept = self.lowering.keep_all_gather && !self.topology.is_degraded();
+        let kept = self.lowering.keep_all_gather && !self.topology.is_irregular();
         if kept && let Some(stages) = self.kept(problem)? {
             return Ok(vec![Candidate::once(stages)]);
         }
@@ -365,7 +365,7 @@ impl Tuner<'_> {
 
     /// All axes at once, with messages over weak links split among the paths around them.
     fn around<'p>(&self, problem: &Problem, runs: &[(Axes, usize)]) -> Option<Candidate<'p>> {
-        if !self.topology.is_degraded() || problem.kind == CollectiveKind::Broadcast {
+        if !self.topology.is_irregular() || problem.kind == CollectiveKind::Broadcast {
             return None;
         }
         let Candidate { build, counts, least_saving } = self.multiport(problem, runs)?;
@@ -409,10 +409,10 @@ impl Tuner<'_> {
     fn stage(&self, kind: CollectiveKind, run: Axes, dim: usize) -> methods::Stage {
         let method = match (self.topology.links(run).wiring, kind) {
             (Wiring::Ring, CollectiveKind::AllToAll) => Method::DirectHalves,
-            (Wiring::Switch | Wiring::Full, CollectiveKind::AllToAll) => Method::Direct,
+            (Wiring::Switch | Wiring::Full | Wiring::Fabric, CollectiveKind::AllToAll) => Method::Direct,
             (Wiring::Ring, _) => Method::BalancedMeetInMiddleRing,
             (Wiring::Line, _) => Method::Line,
-            (Wiring::Switch | Wiring::Full, _) => Method::OneHop,
+            (Wiring::Switch | Wiring::Full | Wiring::Fabric, _) => Method::OneHop,
         };
         methods::Stage { axes: run, dim, method }
     }
@@ -487,14 +487,14 @@ impl Tuner<'_> {
         Some(Candidate::once(vec![Stage::Quad { kind: problem.kind, rings }]))
     }
 
-    /// Whether packed trees are candidates: on degraded links, for broadcasts in a full mesh, and for sums that would leave
+    /// Whether packed trees are candidates: on irregular links, for broadcasts in a full mesh, and for sums that would leave
     /// inner links of a line idle in turn.
     fn packing_pays(&self, problem: &Problem, runs: &[(Axes, usize)]) -> bool {
         let is_line = |(run, _): &(Axes, usize)| self.topology.links(*run).wiring == Wiring::Line;
         let idle_in_turns = problem.kind == CollectiveKind::AllReduce && runs.len() > 1 && runs.iter().any(is_line);
         let is_full_mesh = |(run, _): &(Axes, usize)| self.topology.links(*run).wiring == Wiring::Full;
         let spreads = problem.kind == CollectiveKind::Broadcast && runs.iter().any(is_full_mesh);
-        self.topology.is_degraded() || idle_in_turns || spreads
+        self.topology.is_irregular() || idle_in_turns || spreads
     }
 
     fn packed<'p>(&self, problem: &Problem) -> Option<Candidate<'p>> {
