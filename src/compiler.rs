@@ -239,9 +239,8 @@ fn wired(program: &Program, hardware: Hardware) -> Result<Topology, TopologyErro
             TopologyError::CutOff { .. } => {
                 program.links.iter().rfind(|link| link.node.state == LinkState::Down).map(|link| link.span)
             }
+            TopologyError::FabricSize { .. } | TopologyError::FabricAxis { .. } => Some(program.axes),
             TopologyError::NoCommonTick { .. }
-            | TopologyError::FabricSize { .. }
-            | TopologyError::FabricAxis { .. }
             | TopologyError::BadFabric { .. }
             | TopologyError::TooManyLinks { .. } => None,
         };

@@ -4,6 +4,7 @@
 //! device, and a block contains everything that earlier stages have gathered. The shares are the optimum of a small
 //! linear program, found exactly by enumerating its corners.
 
+use super::idle;
 use crate::mesh::{Axes, Wiring};
 use crate::schedule::methods::AxisOrder;
 use crate::topology::Topology;
@@ -47,7 +48,9 @@ fn loads(topology: &Topology, axes: &[Axes], order: &[usize]) -> Vec<i128> {
         };
         // Interleaved groups share their links.
         let groups = i128::from(links.apart);
-        loads[*stage] = halves * block * groups * ticks(topology, links.one_way);
+        // The axes of a fabric share links of different rates.
+        let of_fabric = topology.fabric().and_then(|_| Rate::new(idle::into(topology, axes[*stage])));
+        loads[*stage] = halves * block * groups * ticks(topology, of_fabric.unwrap_or(links.one_way));
         block *= n;
     }
     loads

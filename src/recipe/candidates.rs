@@ -380,7 +380,11 @@ impl Tuner<'_> {
         let (kind, mesh) = (problem.kind, &self.topology.mesh);
         let gathers =
             matches!(kind, CollectiveKind::AllGather | CollectiveKind::ReduceScatter | CollectiveKind::AllReduce);
-        let rate = |run: Axes| self.topology.links(run).one_way;
+        let is_fabric = self.topology.fabric().is_some();
+        let rate = |run: Axes| match is_fabric {
+            true => idle::into(&self.topology, run),
+            false => self.topology.links(run).one_way.per_second(),
+        };
         let same = runs.windows(2).all(|pair| rate(pair[0].0) == rate(pair[1].0));
         if !gathers || same || !problem.divides(mesh) {
             return Ok(None);
@@ -402,7 +406,10 @@ impl Tuner<'_> {
             extents[dim] *= run.group_size(mesh);
         }
         let all = Multiport { stages, axis_orders: vec![methods::AxisOrder { order, weight: 1 }], chunks: 1 };
-        Ok(Some(Candidate::once(vec![Stage::Multiport { kind, all, to: None }])))
+        let stage = move |chunks| Stage::Multiport { kind, all: Multiport { chunks, ..all.clone() }, to: None };
+        // Axes of a fabric may use different links at once.
+        let counts = if is_fabric { (1..=MOST_CHUNKS).collect() } else { vec![1] };
+        Ok(Some(Candidate::new(stage, counts, LEAST_SAVING_AT_ONCE)))
     }
 
     /// One of several axes for the multiport method.

@@ -145,14 +145,16 @@ pub struct Fabric {
     /// The names of the switches.
     switches: Vec<String>,
     cables: Vec<Cable>,
-    /// The hops from each device to each other one.
-    routes: Vec<Arc<[Hop]>>,
+    routes: Routes,
     /// The lowest latency between two devices, in picoseconds.
     least_latency: u64,
 }
 
 /// The latency of a route, and its number of links.
 type Length = (u64, usize);
+
+/// The hops from each device to each other one, row by row.
+type Routes = Vec<Arc<[Hop]>>;
 
 /// Whether a network is a fabric.
 fn is_fabric(network: &Network) -> bool {
@@ -162,7 +164,8 @@ fn is_fabric(network: &Network) -> bool {
 /// A description of what is wrong with the fabrics of a profile.
 pub(super) fn flaw(hardware: &Hardware) -> Option<String> {
     let listed = |network: &&Network| {
-        !(network.links.is_empty() && network.switches.is_empty() && network.ports.is_none()) && !is_fabric(network)
+        let has_keys = !network.links.is_empty() || !network.switches.is_empty() || network.ports.is_some();
+        has_keys && !is_fabric(network)
     };
     if let Some(network) = hardware.networks().find(listed) {
         let name = &network.name;
@@ -270,7 +273,7 @@ impl Fabric {
     }
 
     /// The routes between all devices, row by row, and the lowest latency of them.
-    fn all_routes(&self) -> Result<(Vec<Arc<[Hop]>>, u64), String> {
+    fn all_routes(&self) -> Result<(Routes, u64), String> {
         let mut routes = vec![Arc::from([]); self.devices * self.devices];
         let mut least = u64::MAX;
         for to in 0..self.devices {
@@ -436,6 +439,7 @@ fn node(end: &End, devices: usize, switches: &[String]) -> Result<usize, String>
 
 #[cfg(test)]
 mod tests {
+    use crate::compiler::{self, Options};
     use crate::topology::Hardware;
 
     /// A profile with this text in place of the networks of a shipped one.
@@ -513,9 +517,39 @@ mod tests {
         assert_eq!(Hardware::from_toml(&hardware.to_toml()), Ok(hardware));
     }
 
-    #[test]
-    fn the_shipped_example_is_read() {
+    /// The error of a program on the shipped example, or of its links: the code, the message and the help.
+    fn refused(mesh: &str) -> [String; 3] {
         let text = include_str!("../../examples/machines/rails.toml");
-        assert!(Hardware::from_toml(text).is_ok());
+        let hardware = Some(Hardware::from_toml(text).expect("a profile"));
+        let source = format!("{mesh}\ndims {{I: 64}}\nA: bf16[I]\noutput A\n");
+        let program = compiler::check(&source).0.expect("a correct program");
+        let found = compiler::compile(&program, &Options { hardware, ..Options::default() }).expect_err(mesh);
+        let first = found.iter().next().expect("an error");
+        [first.code.clone(), first.message.clone(), first.help.clone().unwrap_or_default()]
+    }
+
+    #[test]
+    fn a_mesh_fits_its_fabric() {
+        for (mesh, code, message, help) in [
+            (
+                "mesh {X: 4}",
+                "fabric-size",
+                "the mesh has 4 devices, the fabric of `rails` has 8",
+                "use a mesh of 8 devices",
+            ),
+            ("mesh {D: 8, X: 2}", "fabric-size", "the mesh has 16 devices", "which may have several axes"),
+            (
+                "mesh {X: 8 ring}",
+                "fabric-axis",
+                "axis `X` cannot have a wiring of its own on `rails`",
+                "remove the wiring",
+            ),
+            ("mesh {D: 2 over rails, X: 4}", "fabric-axis", "axis `D` cannot have a network", "remove the network"),
+            ("mesh {X: 8}\nlink (0)->(1) down", "no-link", "the profile lists the links of a fabric", ""),
+        ] {
+            let found = refused(mesh);
+            assert_eq!(found[0], code, "{mesh}: {found:?}");
+            assert!(found[1].contains(message) && found[2].contains(help), "{mesh}: {found:?}");
+        }
     }
 }

@@ -218,6 +218,9 @@ pub enum TopologyError {
         devices: usize,
         /// Number of devices of the mesh.
         mesh: u64,
+        /// Source location of the mesh.
+        #[label("another number of devices")]
+        at: Option<SourceSpan>,
     },
     /// An axis on a fabric has a wiring or a network of its own.
     #[error("axis `{axis}` cannot have a {what} of its own on `{hardware}`, whose fabric wires all axes")]
@@ -229,6 +232,9 @@ pub enum TopologyError {
         what: &'static str,
         /// The name of the profile.
         hardware: String,
+        /// Source location of the mesh.
+        #[label("an axis with a {what}")]
+        at: Option<SourceSpan>,
     },
     /// The fabric is invalid, on hardware that was not read from a profile.
     #[error("fabric of `{hardware}`: {message}")]
@@ -268,10 +274,10 @@ impl TopologyError {
         match self {
             TopologyError::UnknownNetwork { at, .. }
             | TopologyError::NoLink { at, .. }
-            | TopologyError::CutOff { at, .. } => *at = place,
+            | TopologyError::CutOff { at, .. }
+            | TopologyError::FabricSize { at, .. }
+            | TopologyError::FabricAxis { at, .. } => *at = place,
             TopologyError::NoCommonTick { .. }
-            | TopologyError::FabricSize { .. }
-            | TopologyError::FabricAxis { .. }
             | TopologyError::BadFabric { .. }
             | TopologyError::TooManyLinks { .. } => {}
         }
@@ -454,7 +460,7 @@ impl Topology {
             at: None,
         };
         if self.fabric.is_some() {
-            return Err(no_link("the links of a fabric are those that the profile lists; change it"));
+            return Err(no_link("the profile lists the links of a fabric, with their rates; change them there"));
         }
         let differs = |axis: &AxisId| mesh.coordinate(from, *axis) != mesh.coordinate(to, *axis);
         let (axis, size) = match mesh.axis_ids().filter(differs).exactly_one() {
@@ -624,11 +630,11 @@ fn fabric_of(machine: &Mesh, hardware: &Hardware) -> Result<Option<Arc<Fabric>>,
         (None, None) => None,
     };
     if let Some((axis, what)) = machine.axes().iter().find_map(own) {
-        return Err(TopologyError::FabricAxis { axis, what, hardware });
+        return Err(TopologyError::FabricAxis { axis, what, hardware, at: None });
     }
     match machine.device_count() {
         count if count == devices => Ok(Some(Arc::new(fabric))),
-        count => Err(TopologyError::FabricSize { hardware, devices, mesh: count as u64 }),
+        count => Err(TopologyError::FabricSize { hardware, devices, mesh: count as u64, at: None }),
     }
 }
 

@@ -290,7 +290,8 @@ fn network_text(network: &Network, table: &str) -> String {
     let adds = (!adds.is_empty()).then(|| ("adds", toml_value(&adds)));
     let switches = (!network.switches.is_empty()).then(|| ("switches", toml_value(&network.switches)));
     let ports = network.ports.map(|ports| ("ports", toml_value(&ports)));
-    let mut text = lines(fields.into_iter().chain(devices).chain(torus).chain(switches).chain(ports).chain(methods).chain(adds));
+    let mut text =
+        lines(fields.into_iter().chain(devices).chain(torus).chain(switches).chain(ports).chain(methods).chain(adds));
     for links in &network.links {
         text += &format!("\n[[{table}.links]]\n{}", links_text(links));
     }

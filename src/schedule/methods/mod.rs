@@ -108,7 +108,10 @@ fn gathers(wiring: Wiring, n: u64) -> Vec<Method> {
             methods
         }
         Wiring::Line => vec![Method::Line],
-        Wiring::Switch | Wiring::Full | Wiring::Fabric => vec![Method::OneHop],
+        Wiring::Switch | Wiring::Full => vec![Method::OneHop],
+        // Around a ring few messages share the links between switches at once.
+        Wiring::Fabric if n > 2 => vec![Method::OneHop, Method::ClockwiseRing],
+        Wiring::Fabric => vec![Method::OneHop],
     }
 }
 

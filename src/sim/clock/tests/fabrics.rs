@@ -192,11 +192,12 @@ fn lightest(links: &[Link], at: usize, to: usize, seen: &mut Vec<usize>) -> Opti
     seen.push(at);
     let mut best: Option<(u64, Vec<usize>)> = None;
     for (place, (from, next, _, latency)) in links.iter().enumerate() {
-        if *from == at && !seen.contains(next) {
-            if let Some((rest, way)) = lightest(links, *next, to, seen) {
-                let found = (rest + latency, [vec![place], way].concat());
-                best = Some(best.filter(|best| best.0 <= found.0).unwrap_or(found));
-            }
+        if *from == at
+            && !seen.contains(next)
+            && let Some((rest, way)) = lightest(links, *next, to, seen)
+        {
+            let found = (rest + latency, [vec![place], way].concat());
+            best = Some(best.filter(|best| best.0 <= found.0).unwrap_or(found));
         }
     }
     seen.pop();
