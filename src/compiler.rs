@@ -239,7 +239,10 @@ fn wired(program: &Program, hardware: Hardware) -> Result<Topology, TopologyErro
             TopologyError::CutOff { .. } => {
                 program.links.iter().rfind(|link| link.node.state == LinkState::Down).map(|link| link.span)
             }
-            TopologyError::NoCommonTick { .. } | TopologyError::TooManyLinks { .. } => None,
+            TopologyError::FabricSize { .. } | TopologyError::FabricAxis { .. } => Some(program.axes),
+            TopologyError::NoCommonTick { .. }
+            | TopologyError::BadFabric { .. }
+            | TopologyError::TooManyLinks { .. } => None,
         };
         error.set_place(place.map(SourceSpan::from));
         error

@@ -47,6 +47,11 @@ fn counted(topology: &Topology, along: AxisSet) -> AxisSet {
 /// several axes counts once.
 fn capacity(topology: &Topology, along: AxisSet) -> u128 {
     let devices = topology.machine.device_count() as u128;
+    if let Some(fabric) = topology.fabric() {
+        // Every message leaves a device, along whichever axis.
+        let out = fabric.cables().iter().filter(|cable| (cable.from as u128) < devices);
+        return out.map(|cable| u128::from(cable.rate.per_second())).sum();
+    }
     let ports = along.iter().unique_by(|axis| topology.axes[axis.index()].port);
     let of_axis = |axis: AxisId| {
         let links = topology.axes[axis.index()];

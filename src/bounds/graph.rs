@@ -54,6 +54,16 @@ impl Graph {
     pub fn of(topology: &Topology) -> Graph {
         let machine = &topology.machine;
         let (devices, axes) = (machine.device_count(), machine.axes().len());
+        if let Some(fabric) = topology.fabric() {
+            let link = |cable: &topology::fabric::Cable| Link {
+                from: cable.from,
+                to: cable.to,
+                rate: cable.rate.per_second(),
+                latency: topology.scale.picoseconds(cable.latency),
+                axis: None,
+            };
+            return Graph::new(devices, fabric.cables().iter().map(link));
+        }
         // Nodes beyond the devices are keyed by kind, axis, and first device.
         let number =
             |kind: usize, axis: AxisId, first: DeviceId| devices * (1 + kind * axes + axis.index()) + first.index();
@@ -70,7 +80,7 @@ impl Graph {
             let switch = number(0, link.axis, topology.switch_of(link));
             let (own_out, own_in) = (end(1, link, link.device), end(2, link, link.device));
             let (from, to, latency) = match link.side {
-                LinkSide::Up | LinkSide::Down | LinkSide::Ahead(_) => {
+                LinkSide::Up | LinkSide::Down | LinkSide::Ahead(_) | LinkSide::Cable(_) => {
                     (own_out, end(2, link, topology.end(link)), hop_latency)
                 }
                 LinkSide::Out => (own_out, switch, hop_latency),

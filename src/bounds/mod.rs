@@ -162,7 +162,10 @@ fn by_links(collective: &Collective, from: &Layout, topology: &Topology) -> Cert
         _ if is_by_cells(collective) => by_cells(collective, from, topology),
         Shape::Regular => {
             let certificate = regular::certificate(collective, from, topology);
-            Certificate { largest: certificate.largest && !(topology.is_degraded() || shares(topology)), ..certificate }
+            Certificate {
+                largest: certificate.largest && !(topology.is_irregular() || shares(topology)),
+                ..certificate
+            }
         }
         Shape::Graph | Shape::Degraded | Shape::Shared => {
             let demand = Demand::new(collective, from, &topology.mesh);
@@ -199,7 +202,8 @@ const MOST_CELLS: u64 = 1 << 12;
 enum Shape {
     /// No axis is in parts.
     Regular,
-    /// Some links of a small machine are degraded or down. A large one uses the bound of the intact machine.
+    /// Some links of a small machine are degraded or down, or a fabric wires it. A large one uses the bound of the intact
+    /// machine.
     Degraded,
     /// Devices of a node share links, on a small machine; a large one counts each device's links as its own.
     Shared,
@@ -212,7 +216,7 @@ enum Shape {
 impl Shape {
     fn of(topology: &Topology) -> Shape {
         let whole = topology.axes.iter().all(|links| links.apart == 1);
-        if whole && topology.is_degraded() && topology.machine.device_count() <= irregular::MOST_DEVICES {
+        if whole && topology.is_irregular() && topology.machine.device_count() <= irregular::MOST_DEVICES {
             Shape::Degraded
         } else if whole && shares(topology) && topology.machine.device_count() <= irregular::MOST_DEVICES {
             Shape::Shared

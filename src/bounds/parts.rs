@@ -146,6 +146,9 @@ fn leaving(topology: &Topology, wired: AxisSet) -> u128 {
 
 /// Combined rate of a number of links along each axis, by its wiring and size. Ports shared by several axes count once.
 fn carried(topology: &Topology, wired: AxisSet, count: impl Fn(Wiring, u64) -> u64) -> u128 {
+    if let Some(fabric) = topology.fabric() {
+        return fabric.cables().iter().map(|cable| u128::from(cable.rate.per_second())).sum();
+    }
     let ports = wired.iter().unique_by(|axis| topology.axes[axis.index()].port);
     let along = |axis: AxisId| {
         let links = topology.axes[axis.index()];
@@ -180,7 +183,7 @@ fn all_to_all(topology: &Topology, run: Axes, local: u128, replicas: u128, idle:
     let wiring = match links.wiring {
         Wiring::Ring | Wiring::Line if ring => Wiring::Ring,
         Wiring::Ring | Wiring::Line => Wiring::Line,
-        Wiring::Switch | Wiring::Full => links.wiring,
+        Wiring::Switch | Wiring::Full | Wiring::Fabric => links.wiring,
     };
     let (share, of) = wiring.exchange_share(size);
     Load { bytes: local * apart * u128::from(share), divisor: u128::from(of), capacity: one_way }
@@ -206,8 +209,8 @@ fn reach(topology: &Topology, run: Axes, idle: AxisSet, root: Option<u64>) -> Ti
     let nearer = || others(topology, run).is_some_and(|others| !others.intersection(idle).is_empty());
     let whole = topology.axes[physical(topology, run).index()].wiring;
     match links.wiring {
-        _ if whole == Wiring::Full => links.hop_latency,
+        _ if whole.is_one_hop() => links.hop_latency,
         Wiring::Ring | Wiring::Line if nearer() => links.hop_latency * Wiring::Ring.diameter(size),
-        Wiring::Ring | Wiring::Line | Wiring::Switch | Wiring::Full => links.reach(size, root),
+        Wiring::Ring | Wiring::Line | Wiring::Switch | Wiring::Full | Wiring::Fabric => links.reach(size, root),
     }
 }

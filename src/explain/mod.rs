@@ -50,6 +50,8 @@ pub const PAGES: &[Page] = pages![
     "dtype-mismatch",
     "dtype-without-brackets",
     "expect-failed",
+    "fabric-axis",
+    "fabric-size",
     "foreign-syntax",
     "function-arguments",
     "function-body",

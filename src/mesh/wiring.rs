@@ -15,10 +15,12 @@ pub enum Wiring {
     Switch,
     /// Every two devices have a link of their own.
     Full,
+    /// The links that a profile lists.
+    Fabric,
 }
 
 impl Wiring {
-    /// All wirings.
+    /// The wirings that a program can give to an axis.
     pub const ALL: [Wiring; 4] = [Wiring::Ring, Wiring::Line, Wiring::Switch, Wiring::Full];
 
     /// Parses a wiring.
@@ -33,22 +35,25 @@ impl Wiring {
             Wiring::Line => "line",
             Wiring::Switch => "switch",
             Wiring::Full => "full mesh",
+            Wiring::Fabric => "fabric",
         }
     }
 
-    /// Whether every two devices are one hop apart.
+    /// Whether every two devices have one route, whatever their distance along the axis.
     pub(crate) fn is_one_hop(self) -> bool {
         match self {
-            Wiring::Switch | Wiring::Full => true,
+            Wiring::Switch | Wiring::Full | Wiring::Fabric => true,
             Wiring::Ring | Wiring::Line => false,
         }
     }
 
-    /// Rows of links: the links out of or into a device, including those that the ends of a line lack.
+    /// Rows of links: the links out of or into a device, including those that the ends of a line lack. Those of a fabric are
+    /// counted once for all axes.
     pub(crate) fn rows(self, size: u32) -> u32 {
         match self {
             Wiring::Ring | Wiring::Line | Wiring::Switch => 2,
             Wiring::Full => size - 1,
+            Wiring::Fabric => 0,
         }
     }
 
@@ -56,7 +61,7 @@ impl Wiring {
     pub(crate) fn fewest_links(self, size: u64) -> u64 {
         match self {
             Wiring::Ring => 2,
-            Wiring::Line | Wiring::Switch => 1,
+            Wiring::Line | Wiring::Switch | Wiring::Fabric => 1,
             Wiring::Full => size - 1,
         }
     }
@@ -65,7 +70,7 @@ impl Wiring {
     pub(crate) fn most_links(self, size: u64) -> u64 {
         match self {
             Wiring::Line if size > 2 => 2,
-            Wiring::Ring | Wiring::Line | Wiring::Switch | Wiring::Full => self.fewest_links(size),
+            Wiring::Ring | Wiring::Line | Wiring::Switch | Wiring::Full | Wiring::Fabric => self.fewest_links(size),
         }
     }
 
@@ -74,7 +79,7 @@ impl Wiring {
         match self {
             Wiring::Ring => 2 * size,
             Wiring::Line => 2 * (size - 1),
-            Wiring::Switch => size,
+            Wiring::Switch | Wiring::Fabric => size,
             Wiring::Full => size * (size - 1),
         }
     }
@@ -84,7 +89,7 @@ impl Wiring {
         match self {
             Wiring::Ring => size / 2,
             Wiring::Line => size - 1,
-            Wiring::Switch | Wiring::Full => 1,
+            Wiring::Switch | Wiring::Full | Wiring::Fabric => 1,
         }
     }
 
@@ -93,7 +98,7 @@ impl Wiring {
         match self {
             Wiring::Ring => (size * size / 4, 1),
             Wiring::Line => (size * size - 1, 3),
-            Wiring::Switch | Wiring::Full => (size - 1, 1),
+            Wiring::Switch | Wiring::Full | Wiring::Fabric => (size - 1, 1),
         }
     }
 
@@ -105,7 +110,7 @@ impl Wiring {
         match self {
             Wiring::Ring => (self.distances(size).0, 2 * size),
             Wiring::Line => ((size / 2) * size.div_ceil(2), size),
-            Wiring::Switch => (size - 1, size),
+            Wiring::Switch | Wiring::Fabric => (size - 1, size),
             Wiring::Full => (1, size),
         }
     }
@@ -118,6 +123,7 @@ impl fmt::Display for Wiring {
             Wiring::Line => "line",
             Wiring::Switch => "switch",
             Wiring::Full => "full",
+            Wiring::Fabric => "fabric",
         })
     }
 }

@@ -4,6 +4,7 @@
 //! device, and a block contains everything that earlier stages have gathered. The shares are the optimum of a small
 //! linear program, found exactly by enumerating its corners.
 
+use super::idle;
 use crate::mesh::{Axes, Wiring};
 use crate::schedule::methods::AxisOrder;
 use crate::topology::Topology;
@@ -42,12 +43,14 @@ fn loads(topology: &Topology, axes: &[Axes], order: &[usize]) -> Vec<i128> {
         // use one direction. In a full mesh each has its own link.
         let halves = match links.wiring {
             Wiring::Ring => n - 1,
-            Wiring::Line | Wiring::Switch => 2 * (n - 1),
+            Wiring::Line | Wiring::Switch | Wiring::Fabric => 2 * (n - 1),
             Wiring::Full => 2,
         };
         // Interleaved groups share their links.
         let groups = i128::from(links.apart);
-        loads[*stage] = halves * block * groups * ticks(topology, links.one_way);
+        // The axes of a fabric share links of different rates.
+        let of_fabric = topology.fabric().and_then(|_| Rate::new(idle::into(topology, axes[*stage])));
+        loads[*stage] = halves * block * groups * ticks(topology, of_fabric.unwrap_or(links.one_way));
         block *= n;
     }
     loads

@@ -88,7 +88,7 @@ impl Tuner<'_> {
         if let Some(one) = asked.and_then(|method| self.over_axes(problem, method, &runs)) {
             return Ok(vec![one]);
         }
-        let kept = self.lowering.keep_all_gather && !self.topology.is_degraded();
+        let kept = self.lowering.keep_all_gather && !self.topology.is_irregular();
         if kept && let Some(stages) = self.kept(problem)? {
             return Ok(vec![Candidate::once(stages)]);
         }
@@ -365,7 +365,7 @@ impl Tuner<'_> {
 
     /// All axes at once, with messages over weak links split among the paths around them.
     fn around<'p>(&self, problem: &Problem, runs: &[(Axes, usize)]) -> Option<Candidate<'p>> {
-        if !self.topology.is_degraded() || problem.kind == CollectiveKind::Broadcast {
+        if !self.topology.is_irregular() || problem.kind == CollectiveKind::Broadcast {
             return None;
         }
         let Candidate { build, counts, least_saving } = self.multiport(problem, runs)?;
@@ -380,7 +380,11 @@ impl Tuner<'_> {
         let (kind, mesh) = (problem.kind, &self.topology.mesh);
         let gathers =
             matches!(kind, CollectiveKind::AllGather | CollectiveKind::ReduceScatter | CollectiveKind::AllReduce);
-        let rate = |run: Axes| self.topology.links(run).one_way;
+        let is_fabric = self.topology.fabric().is_some();
+        let rate = |run: Axes| match is_fabric {
+            true => idle::into(&self.topology, run),
+            false => self.topology.links(run).one_way.per_second(),
+        };
         let same = runs.windows(2).all(|pair| rate(pair[0].0) == rate(pair[1].0));
         if !gathers || same || !problem.divides(mesh) {
             return Ok(None);
@@ -402,17 +406,20 @@ impl Tuner<'_> {
             extents[dim] *= run.group_size(mesh);
         }
         let all = Multiport { stages, axis_orders: vec![methods::AxisOrder { order, weight: 1 }], chunks: 1 };
-        Ok(Some(Candidate::once(vec![Stage::Multiport { kind, all, to: None }])))
+        let stage = move |chunks| Stage::Multiport { kind, all: Multiport { chunks, ..all.clone() }, to: None };
+        // Axes of a fabric may use different links at once.
+        let counts = if is_fabric { (1..=MOST_CHUNKS).collect() } else { vec![1] };
+        Ok(Some(Candidate::new(stage, counts, LEAST_SAVING_AT_ONCE)))
     }
 
     /// One of several axes for the multiport method.
     fn stage(&self, kind: CollectiveKind, run: Axes, dim: usize) -> methods::Stage {
         let method = match (self.topology.links(run).wiring, kind) {
             (Wiring::Ring, CollectiveKind::AllToAll) => Method::DirectHalves,
-            (Wiring::Switch | Wiring::Full, CollectiveKind::AllToAll) => Method::Direct,
+            (Wiring::Switch | Wiring::Full | Wiring::Fabric, CollectiveKind::AllToAll) => Method::Direct,
             (Wiring::Ring, _) => Method::BalancedMeetInMiddleRing,
             (Wiring::Line, _) => Method::Line,
-            (Wiring::Switch | Wiring::Full, _) => Method::OneHop,
+            (Wiring::Switch | Wiring::Full | Wiring::Fabric, _) => Method::OneHop,
         };
         methods::Stage { axes: run, dim, method }
     }
@@ -487,14 +494,14 @@ impl Tuner<'_> {
         Some(Candidate::once(vec![Stage::Quad { kind: problem.kind, rings }]))
     }
 
-    /// Whether packed trees are candidates: on degraded links, for broadcasts in a full mesh, and for sums that would leave
+    /// Whether packed trees are candidates: on irregular links, for broadcasts in a full mesh, and for sums that would leave
     /// inner links of a line idle in turn.
     fn packing_pays(&self, problem: &Problem, runs: &[(Axes, usize)]) -> bool {
         let is_line = |(run, _): &(Axes, usize)| self.topology.links(*run).wiring == Wiring::Line;
         let idle_in_turns = problem.kind == CollectiveKind::AllReduce && runs.len() > 1 && runs.iter().any(is_line);
         let is_full_mesh = |(run, _): &(Axes, usize)| self.topology.links(*run).wiring == Wiring::Full;
         let spreads = problem.kind == CollectiveKind::Broadcast && runs.iter().any(is_full_mesh);
-        self.topology.is_degraded() || idle_in_turns || spreads
+        self.topology.is_irregular() || idle_in_turns || spreads
     }
 
     fn packed<'p>(&self, problem: &Problem) -> Option<Candidate<'p>> {

@@ -19,7 +19,7 @@ pub(super) fn is_too_large(topology: &Topology, kind: CollectiveKind, run: Axes,
     let n = run.group_size(&topology.mesh);
     // Levels of a tree, which has a device per level along links.
     let levels = match topology.links(run).wiring {
-        Wiring::Switch | Wiring::Full => u64::from(n.ilog2()),
+        Wiring::Switch | Wiring::Full | Wiring::Fabric => u64::from(n.ilog2()),
         wiring @ (Wiring::Ring | Wiring::Line) => wiring.diameter(n),
     };
     let operations = match (method.family(), kind) {

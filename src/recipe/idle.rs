@@ -3,9 +3,12 @@
 
 use crate::collective::CollectiveKind;
 use crate::layout::Sharding;
-use crate::mesh::{Axes, AxisId, Mesh};
+use crate::mesh::{Axes, AxisId, DeviceId, Mesh};
+use crate::route::Route;
 use crate::schedule::methods::{self, Borrowed};
-use crate::topology::Topology;
+use crate::topology::{LinkId, Topology};
+use crate::units::Rate;
+use std::collections::BTreeMap;
 
 /// The runs of axes along which the array is replicated.
 pub(crate) fn idle_runs(mesh: &Mesh, sharding: &Sharding) -> Vec<Axes> {
@@ -23,9 +26,9 @@ pub(super) fn fastest(topology: &Topology, sharding: &Sharding) -> Option<Axes> 
 /// each replica can move a part over the slow network, and gather the rest over the fast one.
 pub(super) fn faster(topology: &Topology, sharding: &Sharding, runs: impl Iterator<Item = Axes>) -> Option<Axes> {
     let slowest = runs.min_by_key(|run| into(topology, *run))?;
-    let network = |run: Axes| topology.links(run).network;
-    let is_faster =
-        |run: &Axes| network(*run) != network(slowest) && into(topology, *run) / 2 >= into(topology, slowest);
+    let differs =
+        |run: Axes| topology.fabric().is_some() || topology.links(run).network != topology.links(slowest).network;
+    let is_faster = |run: &Axes| differs(*run) && into(topology, *run) / 2 >= into(topology, slowest);
     let faster = idle_runs(&topology.mesh, sharding).into_iter().filter(is_faster).fold(Axes::NONE, Axes::then);
     Some(faster).filter(|axes| !axes.is_empty())
 }
@@ -44,7 +47,48 @@ pub(super) fn borrowed(topology: &Topology, run: Axes, idle: Axes) -> Option<Bor
 /// Bytes per second into a device along a run, if all devices of a node use it.
 pub(super) fn into(topology: &Topology, run: impl Into<Axes>) -> u64 {
     let run = run.into();
+    if topology.fabric().is_some() {
+        return over_fabric(topology, run);
+    }
     let links = topology.links(run);
     let ways = links.wiring.fewest_links(run.group_size(&topology.mesh));
     links.one_way.per_second() * ways / u64::from(links.apart.max(1)) / links.sharers.max(1)
+}
+
+/// Bytes per second into each device of a fabric when all devices of each group along a run send to each other: that of the
+/// link which is busy for longest.
+fn over_fabric(topology: &Topology, run: Axes) -> u64 {
+    let mesh = &topology.mesh;
+    let others: Vec<AxisId> = mesh.axis_ids().filter(|axis| !run.contains(*axis)).collect();
+    let group = |device: DeviceId| mesh.rank(device, others.iter().copied());
+    let mut messages: BTreeMap<LinkId, u64> = BTreeMap::new();
+    for (from, to) in mesh.devices().flat_map(|from| mesh.devices().map(move |to| (from, to))) {
+        if group(from) == group(to) {
+            for hop in topology.route(from, to, Route::Shortest).unwrap_or_default() {
+                std::iter::once(hop.link).chain(hop.also.iter()).for_each(|id| *messages.entry(id).or_default() += 1);
+            }
+        }
+    }
+    let received = run.group_size(mesh) - 1;
+    let rate = |(id, count): (&LinkId, &u64)| {
+        let rate = u128::from(topology.rate(*id).map_or(0, Rate::per_second));
+        u64::try_from(rate * u128::from(received) / u128::from(*count)).unwrap_or(u64::MAX)
+    };
+    messages.iter().map(rate).min().unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::topology::Hardware;
+
+    /// Each GPU has a port of 450 GB/s in its node and one of 50 GB/s on its rail.
+    #[test]
+    fn axes_of_rails() {
+        let hardware = Hardware::from_toml(include_str!("../../examples/machines/rails.toml")).expect("a profile");
+        let topology = Topology::new(Mesh::of(&[("D", 2), ("X", 4)]), hardware).expect("eight devices");
+        let [nodes, gpus] = [0, 1].map(|axis| Axes::one(AxisId::new(axis)));
+        assert_eq!(into(&topology, nodes), 50_000_000_000);
+        assert_eq!(into(&topology, gpus), 450_000_000_000);
+    }
 }

@@ -73,8 +73,11 @@ pub(super) fn network(topology: &Topology, axes: Axes) -> Option<Network> {
     let mut rates: BTreeMap<(usize, usize), BTreeMap<u64, u64>> = BTreeMap::new();
     for id in topology.all_links() {
         let link = topology.link(id);
-        // Ports are shared by all paths of a device.
-        if matches!(link.side, LinkSide::Out | LinkSide::In) || topology.is_shared(link.axis) {
+        // Ports, and links to switches, are shared by all paths of a device.
+        if matches!(link.side, LinkSide::Out | LinkSide::In)
+            || topology.is_shared(link.axis)
+            || topology.end(link) == link.device
+        {
             return None;
         }
         let (device, other) = (link.device, topology.end(link));

@@ -9,7 +9,7 @@ use crate::mesh::{Axes, AxisSet};
 use crate::route::Route;
 use crate::routing::{self, Hop, Network, Want};
 use crate::schedule::methods::{Routed, longest};
-use crate::topology::{LinkId, Topology};
+use crate::topology::{self, LinkId, Topology};
 use crate::units::gcd;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -111,11 +111,11 @@ fn network(topology: &Topology, bytes: u64) -> Option<Network> {
                 continue;
             }
             let mut used = Vec::new();
-            for link in way.iter().flat_map(|hop| [Some(hop.link), hop.port_in]).flatten() {
+            for link in way.iter().flat_map(|hop| std::iter::once(hop.link).chain(hop.also.iter())) {
                 let number = links.len();
                 if let std::collections::btree_map::Entry::Vacant(new) = links.entry(link) {
                     new.insert(number);
-                    busy.push(time_of(topology, link, bytes)?);
+                    busy.push(time_of(topology, &way[0], link, bytes)?);
                 }
                 used.push(links[&link]);
             }
@@ -129,7 +129,10 @@ fn network(topology: &Topology, bytes: u64) -> Option<Network> {
 }
 
 /// Busy time of a link for a message.
-fn time_of(topology: &Topology, link: LinkId, bytes: u64) -> Option<u64> {
+fn time_of(topology: &Topology, hop: &topology::Hop, link: LinkId, bytes: u64) -> Option<u64> {
+    if let Some([busy, _]) = topology.over_fabric(hop, link, bytes) {
+        return u64::try_from(busy.ticks()).ok().map(|ticks| ticks.max(1));
+    }
     let links = topology.axes[topology.link(link).axis.index()];
     let bandwidth = topology.scale.at_rate(u128::from(bytes), topology.rate(link)?);
     let [busy, _] = links.hop(topology.hardware.hop_rule, bandwidth);

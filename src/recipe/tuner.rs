@@ -294,7 +294,7 @@ impl<'a> Tuner<'a> {
                 let runs: Vec<_> = runs.iter().filter(|run| run.group_size(mesh) > 1).collect();
                 // Wraparound links are idle otherwise, and all devices do the same.
                 let is_closed = |run: &Axes| match self.topology.links(*run).wiring {
-                    Wiring::Ring | Wiring::Switch | Wiring::Full => true,
+                    Wiring::Ring | Wiring::Switch | Wiring::Full | Wiring::Fabric => true,
                     Wiring::Line => false,
                 };
                 let closed = matches!(runs[..], [run] if is_closed(run));
@@ -446,7 +446,7 @@ impl<'a> Tuner<'a> {
     }
 
     fn most_work(&self) -> usize {
-        if self.topology.is_degraded() { MOST_WORK_DEGRADED } else { MOST_WORK }
+        if self.topology.is_irregular() { MOST_WORK_DEGRADED } else { MOST_WORK }
     }
 
     /// Times some stages and counts the effort; `None` also if they reach the time limit.

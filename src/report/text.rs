@@ -29,7 +29,19 @@ pub fn machine(topology: &Topology, assumed: bool) -> String {
         topology.machine.axes().iter().zip(&topology.axes).partition(|(axis, _)| axis.size == 1);
     let alone = alone.into_iter().map(|(axis, _)| format!("{} has size 1", axis.name));
     let axes = axes.into_iter().map(axis).chain(alone.filter(|_| mesh.device_count() > 1)).join(", ");
-    let axes = if axes.is_empty() { axes } else { format!(": {axes}") };
+    let axes = match topology.fabric() {
+        Some(fabric) => {
+            let (links, switches) = (fabric.cables().len() as u64, fabric.switches() as u64);
+            let joined = match switches {
+                0 => String::new(),
+                1 => " and 1 switch".to_owned(),
+                _ => format!(" and {switches} switches"),
+            };
+            format!(": a fabric of {}{joined}", counted(links, "one-way link"))
+        }
+        None if axes.is_empty() => axes,
+        None => format!(": {axes}"),
+    };
     let degraded = topology.degraded().map(|(link, state)| format!("{} {state}", topology.show_link(link))).join(", ");
     let degraded = if degraded.is_empty() { degraded } else { format!("degraded links: {degraded}\n") };
     let assumed = if assumed { " (assumed)" } else { "" };

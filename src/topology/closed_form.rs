@@ -114,7 +114,7 @@ impl Stage {
         match self.wiring {
             Wiring::Ring => fraction(self.hop * (sum * self.apart), 1, 2),
             Wiring::Line => self.hop * ((sum - axes) * self.apart),
-            Wiring::Switch => self.hop * (axes * self.crossing),
+            Wiring::Switch | Wiring::Fabric => self.hop * (axes * self.crossing),
             Wiring::Full => self.hop * axes,
         }
     }
@@ -133,7 +133,7 @@ impl Stage {
         match self.wiring {
             Wiring::Ring => (1, 2 * axes),
             Wiring::Line => (members - 1, axes * members),
-            Wiring::Switch => (members - 1, members),
+            Wiring::Switch | Wiring::Fabric => (members - 1, members),
             Wiring::Full => (members - 1, members * self.links()),
         }
     }
@@ -151,14 +151,14 @@ impl Stage {
         let each = self.sizes.iter().map(|size| match self.wiring {
             // Of an odd ring a little more than must be.
             Wiring::Ring => fraction(local, *size, 8),
-            Wiring::Line | Wiring::Switch | Wiring::Full => {
+            Wiring::Line | Wiring::Switch | Wiring::Full | Wiring::Fabric => {
                 let (share, of) = self.wiring.exchange_share(*size);
                 fraction(local, share, of)
             }
         });
         match self.wiring {
             Wiring::Ring | Wiring::Line | Wiring::Full => each.max().unwrap_or_default(),
-            Wiring::Switch => each.sum(),
+            Wiring::Switch | Wiring::Fabric => each.sum(),
         }
     }
 }
@@ -236,10 +236,12 @@ impl Topology {
         let stages = self.stages(axes, By::Declared);
         let ways = |stage: &Stage| match stage.wiring {
             Wiring::Ring | Wiring::Line | Wiring::Full => stage.links(),
-            Wiring::Switch => 1,
+            Wiring::Switch | Wiring::Fabric => 1,
         };
         let own = |stage: &Stage| stage.bytes(self.scale, local.0);
-        let alike = stages.iter().all(|stage| stage.wiring != Wiring::Switch && own(stage) == own(&stages[0]));
+        let alike = stages
+            .iter()
+            .all(|stage| !matches!(stage.wiring, Wiring::Switch | Wiring::Fabric) && own(stage) == own(&stages[0]));
         if alike && let Some(first) = stages.first() {
             let bandwidth = fraction(own(first), 1, stages.iter().map(ways).sum());
             return self.form(local, stages.iter().map(Stage::latency).sum(), bandwidth);
@@ -278,7 +280,7 @@ impl Topology {
         let axes: AxisSet = axes.into_iter().filter(|axis| self.mesh.size(*axis) > 1).collect();
         let order = |wiring| match wiring {
             Wiring::Line => 0,
-            Wiring::Switch => 1,
+            Wiring::Switch | Wiring::Fabric => 1,
             Wiring::Ring => 2,
             Wiring::Full => 3,
         };

@@ -118,6 +118,7 @@ impl Topology {
                 LinkSide::Down => LinkSide::Up,
                 LinkSide::Out | LinkSide::In => LinkSide::Out,
                 LinkSide::Ahead(by) => LinkSide::Ahead(self.machine.axis(step.axis).size - by),
+                LinkSide::Cable(number) => LinkSide::Cable(number),
             };
             !self.is_down(Link { axis: step.axis, side, device: step.to })
         });
@@ -137,7 +138,7 @@ impl Topology {
                     let others = others.filter(|other| *other != at);
                     steps.extend(others.map(|to| Step { axis, side: LinkSide::Out, to }));
                 }
-                Wiring::Ring | Wiring::Line | Wiring::Full => {
+                Wiring::Ring | Wiring::Line | Wiring::Full | Wiring::Fabric => {
                     let links = self.sides(axis).map(|side| Link { axis, side, device: at });
                     let links = links.filter(|link| self.exists(*link));
                     steps.extend(links.map(|link| Step { axis, side: link.side, to: self.end(link) }));
@@ -153,13 +154,13 @@ impl Topology {
         let link = self.link_id(Link { axis, side: step.side, device: at });
         let port = self.link_id(Link { axis, side: LinkSide::In, device: step.to });
         match (step.side, self.axes[axis.index()].switch) {
-            (LinkSide::Out, SwitchKind::CutThrough) => hops.push(Hop { axis, link, port_in: Some(port), to }),
+            (LinkSide::Out, SwitchKind::CutThrough) => hops.push(Hop { axis, link, also: Some(port).into(), to }),
             (LinkSide::Out, SwitchKind::StoreAndForward) => {
-                hops.push(Hop { axis, link, port_in: None, to: None });
-                hops.push(Hop { axis, link: port, port_in: None, to });
+                hops.push(Hop { axis, link, also: None.into(), to: None });
+                hops.push(Hop { axis, link: port, also: None.into(), to });
             }
-            (LinkSide::Up | LinkSide::Down | LinkSide::In | LinkSide::Ahead(_), _) => {
-                hops.push(Hop { axis, link, port_in: None, to })
+            (LinkSide::Up | LinkSide::Down | LinkSide::In | LinkSide::Ahead(_) | LinkSide::Cable(_), _) => {
+                hops.push(Hop { axis, link, also: None.into(), to });
             }
         }
     }

@@ -1,6 +1,7 @@
 //! Hardware profiles: compute, memory and link rates.
 
 use super::engines::Engines;
+use super::fabric::Links;
 use super::measured::Measured;
 use super::products::Products;
 use super::quantity;
@@ -47,12 +48,14 @@ impl TryFrom<String> for WiringRule {
         let words: Vec<&str> = text.split_whitespace().collect();
         let size = |word: &str| word.parse::<u32>().ok().filter(|size| *size > 0);
         let rule = match words.as_slice() {
+            ["fabric"] => Some(WiringRule::Always(Wiring::Fabric)),
             [word] => Wiring::from_word(word).map(WiringRule::Always),
             ["ring", "of", "size", number] => size(number).map(WiringRule::RingOfSize),
             ["rings", "of", "multiples", "of", number] => size(number).map(WiringRule::RingsOfMultiple),
             _ => None,
         };
-        let known = "\"ring\", \"line\", \"switch\", \"full\", \"ring of size 16\" or \"rings of multiples of 4\"";
+        let known =
+            "\"ring\", \"line\", \"switch\", \"full\", \"fabric\", \"ring of size 16\" or \"rings of multiples of 4\"";
         rule.ok_or_else(|| format!("unknown wiring `{text}`; expected {known}"))
     }
 }
@@ -134,6 +137,15 @@ pub struct Network {
     /// methods.
     #[serde(default, deserialize_with = "methods")]
     pub methods: Vec<Method>,
+    /// The names of the switches of a fabric.
+    #[serde(default)]
+    pub switches: Vec<String>,
+    /// The links of a fabric; the number of a device is its place in mesh order.
+    #[serde(default)]
+    pub links: Vec<Links>,
+    /// Most links out of a device of a fabric, and into it; `None` for any number.
+    #[serde(default)]
+    pub ports: Option<NonZeroU32>,
     /// Dtypes that its switches add.
     #[serde(default, deserialize_with = "dtypes")]
     pub adds: Vec<DType>,
@@ -325,6 +337,7 @@ impl Hardware {
             for network in std::iter::once(&mut self.network).chain(&mut self.beyond) {
                 (network.hop_latency, network.message_overhead) = (latency, 0);
                 network.measured.clear();
+                network.links.iter_mut().for_each(|links| links.hop_latency = None);
             }
             (self.kernel_start, self.products) = (0, MeasuredProducts::default());
         }

@@ -7,6 +7,7 @@
 pub mod closed_form;
 mod detour;
 pub mod engines;
+pub mod fabric;
 mod hardware;
 mod measured;
 mod products;
@@ -17,23 +18,25 @@ mod slices;
 
 pub use closed_form::{ClosedForm, Limit};
 pub use engines::{EngineId, Engines, EnginesError, Work};
+pub use fabric::Fabric;
 pub use hardware::{
     Attachment, Hardware, HopRule, LocalMoves, MeasuredProducts, Network, SwitchKind, Unit, WiringRule,
 };
 pub use measured::{Measured, Messages, Protocol, Traffic};
 pub use products::{ProductWork, Products, Shape, Tile, WorkTime};
 pub use profile::{ProfileDocument, ProfileError};
-pub use routes::{Hop, Link, LinkId, LinkSide, RouteError};
+pub use routes::{Also, Hop, Link, LinkId, LinkSide, RouteError};
 pub use slices::Unlinked;
 
 use crate::dtype::DType;
 use crate::link::{DegradedLink, LinkState};
 use crate::mesh::{Axes, Axis, AxisId, AxisSet, DeviceId, Mesh, Wiring};
-use crate::units::{Bytes, Rate, Time, TimeScale};
+use crate::units::{Bytes, Rate, Time, TimeScale, counted};
 use detour::Detours;
 use itertools::Itertools;
 use miette::{Diagnostic, SourceSpan};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use thiserror::Error;
 
 /// A mesh on a hardware profile.
@@ -53,6 +56,8 @@ pub struct Topology {
     degraded: BTreeMap<LinkId, LinkState>,
     /// Routes around failed links.
     detours: Detours,
+    /// The links of a fabric, which wires all axes.
+    fabric: Option<Arc<Fabric>>,
 }
 
 /// The links along one axis, all alike.
@@ -97,7 +102,7 @@ impl AxisLinks {
                 (Wiring::Line, Some(rank)) => apart * rank.max(size - 1 - rank),
                 (Wiring::Ring | Wiring::Line, _) => apart * self.wiring.diameter(size),
                 (Wiring::Switch, _) => self.switch.hops(),
-                (Wiring::Full, _) => 1,
+                (Wiring::Full | Wiring::Fabric, _) => 1,
             }
     }
 
@@ -200,6 +205,46 @@ pub enum TopologyError {
         #[label("disconnects the mesh")]
         at: Option<SourceSpan>,
     },
+    /// The mesh has another number of devices than the fabric of the hardware.
+    #[error("the mesh has {}, the fabric of `{hardware}` has {devices}", counted(*mesh, "device"))]
+    #[diagnostic(
+        code("fabric-size"),
+        help("use a mesh of {devices} devices, which may have several axes, or another profile")
+    )]
+    FabricSize {
+        /// The name of the profile.
+        hardware: String,
+        /// Number of devices of the fabric.
+        devices: usize,
+        /// Number of devices of the mesh.
+        mesh: u64,
+        /// Source location of the mesh.
+        #[label("another number of devices")]
+        at: Option<SourceSpan>,
+    },
+    /// An axis on a fabric has a wiring or a network of its own.
+    #[error("axis `{axis}` cannot have a {what} of its own on `{hardware}`, whose fabric wires all axes")]
+    #[diagnostic(code("fabric-axis"), help("remove the {what}; messages take the links that the profile lists"))]
+    FabricAxis {
+        /// The axis.
+        axis: String,
+        /// `wiring` or `network`.
+        what: &'static str,
+        /// The name of the profile.
+        hardware: String,
+        /// Source location of the mesh.
+        #[label("an axis with a {what}")]
+        at: Option<SourceSpan>,
+    },
+    /// The fabric is invalid, on hardware that was not read from a profile.
+    #[error("fabric of `{hardware}`: {message}")]
+    #[diagnostic(code("hardware-profile"), help("correct the links of the network"))]
+    BadFabric {
+        /// The name of the hardware.
+        hardware: String,
+        /// The error.
+        message: String,
+    },
     /// There are too many links.
     #[error("the mesh has {links} links; the limit is {most}", most = Topology::MOST_LINKS)]
     #[diagnostic(code("mesh-too-large"), help("use a smaller mesh, or fewer axes"))]
@@ -213,8 +258,14 @@ impl TopologyError {
     /// Whether the program causes the error.
     pub fn is_written(&self) -> bool {
         match self {
-            TopologyError::UnknownNetwork { .. } | TopologyError::NoLink { .. } | TopologyError::CutOff { .. } => true,
-            TopologyError::NoCommonTick { .. } | TopologyError::TooManyLinks { .. } => false,
+            TopologyError::UnknownNetwork { .. }
+            | TopologyError::NoLink { .. }
+            | TopologyError::CutOff { .. }
+            | TopologyError::FabricSize { .. }
+            | TopologyError::FabricAxis { .. } => true,
+            TopologyError::NoCommonTick { .. }
+            | TopologyError::BadFabric { .. }
+            | TopologyError::TooManyLinks { .. } => false,
         }
     }
 
@@ -223,8 +274,12 @@ impl TopologyError {
         match self {
             TopologyError::UnknownNetwork { at, .. }
             | TopologyError::NoLink { at, .. }
-            | TopologyError::CutOff { at, .. } => *at = place,
-            TopologyError::NoCommonTick { .. } | TopologyError::TooManyLinks { .. } => {}
+            | TopologyError::CutOff { at, .. }
+            | TopologyError::FabricSize { at, .. }
+            | TopologyError::FabricAxis { at, .. } => *at = place,
+            TopologyError::NoCommonTick { .. }
+            | TopologyError::BadFabric { .. }
+            | TopologyError::TooManyLinks { .. } => {}
         }
     }
 }
@@ -263,6 +318,7 @@ impl Topology {
     /// Wires a mesh with healthy links, but a tick that also suits the degraded ones.
     fn wire(mesh: Mesh, hardware: Hardware, degraded: &[DegradedLink]) -> Result<Topology, TopologyError> {
         let machine = mesh.machine();
+        let fabric = fabric_of(&machine, &hardware)?;
         let networks = machine.axes().iter().map(|axis| network_of(axis, &hardware)).collect::<Result<Vec<_>, _>>()?;
         // For each network, the number of devices of the mesh on it, and the measurements for that number.
         let measured: Vec<Option<usize>> = hardware
@@ -285,7 +341,8 @@ impl Topology {
         let slower = rates.iter().cartesian_product(&states).filter_map(|(rate, state)| part_of(*rate, *state));
         let protocols = hardware.networks().enumerate().filter_map(|(place, network)| entry(network, place));
         let protocols = protocols.flat_map(|measured| measured.rates().collect::<Vec<_>>());
-        let scale = TimeScale::for_rates(hardware.rates().chain(slower).chain(protocols))
+        let cables: Vec<Rate> = fabric.iter().flat_map(|fabric| fabric.cables()).map(|cable| cable.rate).collect();
+        let scale = TimeScale::for_rates(hardware.rates().chain(slower).chain(protocols).chain(cables))
             .map_err(|_| TopologyError::NoCommonTick { hardware: hardware.name.clone() })?;
         let axes: Vec<AxisLinks> = machine
             .axes()
@@ -299,8 +356,12 @@ impl Topology {
                 let figures = entry(network, *place);
                 let figures = figures.as_ref();
                 let latency = figures.map_or(network.hop_latency, Measured::least_latency);
+                let latency = fabric.as_ref().map_or(latency, |fabric| fabric.least_latency());
                 let overhead = figures.map_or(network.message_overhead, |_| 0);
                 let wiring = physical(declared, axis.size);
+                // The links of a fabric are counted at the first axis.
+                let of_fabric = fabric.as_ref().filter(|_| id.index() == 0).map(|fabric| fabric.cables().len());
+                let of_fabric = of_fabric.map(|count| u32::try_from(count).expect("few links"));
                 AxisLinks {
                     wiring,
                     declared,
@@ -308,10 +369,10 @@ impl Topology {
                     switch: network.switch,
                     port: id,
                     first_row: 0,
-                    rows: wiring.rows(axis.size),
+                    rows: of_fabric.unwrap_or_else(|| wiring.rows(axis.size)),
                     per_node: network.attached == Attachment::Node,
                     sharers: 1,
-                    one_way: rates[*place],
+                    one_way: fabric.as_ref().map_or(rates[*place], |fabric| fabric.fastest()),
                     hop_latency: scale.picoseconds(latency),
                     message_overhead: scale.picoseconds(overhead),
                     measured: measured[*place],
@@ -332,12 +393,41 @@ impl Topology {
             scale,
             degraded: BTreeMap::new(),
             detours: Detours::default(),
+            fabric,
         })
     }
 
-    /// Whether some link is degraded.
-    pub fn is_degraded(&self) -> bool {
-        !self.degraded.is_empty()
+    /// Whether links of one axis may differ: some are degraded, or a fabric wires the devices.
+    pub fn is_irregular(&self) -> bool {
+        !self.degraded.is_empty() || self.fabric.is_some()
+    }
+
+    /// The links of a fabric, if one wires the devices.
+    pub fn fabric(&self) -> Option<&Arc<Fabric>> {
+        self.fabric.as_ref()
+    }
+
+    /// Busy time of a link of a fabric, and the time of the whole hop, for a message on this hop.
+    ///
+    /// A link between two devices is used like one of a ring. On the way through switches a link is busy for the bytes
+    /// only, like the port of a switch, and the hop has the latency of all its links and the rate of the slowest.
+    pub fn over_fabric(&self, hop: &Hop, link: LinkId, bytes: u64) -> Option<[Time; 2]> {
+        let fabric = self.fabric.as_ref()?;
+        let cables =
+            || std::iter::once(hop.link).chain(hop.also.iter()).map(|id| fabric.cables()[self.row(id) as usize]);
+        let takes = |rate: Rate| self.scale.at_rate(u128::from(bytes), rate);
+        let latency: u64 = cables().map(|cable| cable.latency).fold(0, u64::saturating_add);
+        let (latency, bandwidth) = (self.scale.picoseconds(latency), cables().map(|cable| takes(cable.rate)).max()?);
+        let transit = match self.hardware.hop_rule {
+            HopRule::Larger => latency.max(bandwidth),
+            HopRule::Sum => latency + bandwidth,
+        };
+        let is_direct = hop.also.iter().next().is_none();
+        let busy = match self.hardware.hop_rule {
+            HopRule::Larger if is_direct => transit,
+            HopRule::Larger | HopRule::Sum => takes(fabric.cables()[self.row(link) as usize].rate),
+        };
+        Some([busy, transit])
     }
 
     /// The degraded links, in the order of their indices.
@@ -347,6 +437,9 @@ impl Topology {
 
     /// Bytes per second of a link, in one direction; `None` if it is down.
     pub fn rate(&self, id: LinkId) -> Option<Rate> {
+        if let Some(fabric) = &self.fabric {
+            return Some(fabric.cables()[self.row(id) as usize].rate);
+        }
         let one_way = self.axes[self.link(id).axis.index()].one_way;
         self.degraded.get(&id).map_or(Some(one_way), |state| part_of(one_way, *state))
     }
@@ -366,6 +459,9 @@ impl Topology {
             link: (from, to),
             at: None,
         };
+        if self.fabric.is_some() {
+            return Err(no_link("the profile lists the links of a fabric, with their rates; change them there"));
+        }
         let differs = |axis: &AxisId| mesh.coordinate(from, *axis) != mesh.coordinate(to, *axis);
         let (axis, size) = match mesh.axis_ids().filter(differs).exactly_one() {
             Ok(axis) => (axis, mesh.axis(axis).size),
@@ -423,7 +519,10 @@ impl Topology {
             let other = self.axes[axis.index()];
             other.wiring == Wiring::Switch && other.network == links.network
         };
-        if self.is_degraded() || !axes.iter().all(on_it) || !self.network(first).adds.contains(&dtype) || links.per_node
+        if self.is_irregular()
+            || !axes.iter().all(on_it)
+            || !self.network(first).adds.contains(&dtype)
+            || links.per_node
         {
             return None;
         }
@@ -460,10 +559,10 @@ impl Topology {
         let links = self.axes[physical.index()];
         let shared = self.inside().any(|inside| inside == physical) && self.axes.iter().any(|links| links.per_node);
         let goes_round = match links.wiring {
-            Wiring::Ring | Wiring::Switch | Wiring::Full => true,
+            Wiring::Ring | Wiring::Switch | Wiring::Full | Wiring::Fabric => true,
             Wiring::Line => false,
         };
-        goes_round && !shared && !self.is_degraded() && self.mesh.size(axis) == self.machine.size(physical)
+        goes_round && !shared && !self.is_irregular() && self.mesh.size(axis) == self.machine.size(physical)
     }
 
     /// The links along one axis, or along a [run](Mesh::runs) of parts.
@@ -483,9 +582,9 @@ impl Topology {
         let wiring = match links.wiring {
             Wiring::Ring if !goes_round || size <= 2 => Wiring::Line,
             Wiring::Full if size <= 2 => Wiring::Line,
-            Wiring::Ring | Wiring::Line | Wiring::Switch | Wiring::Full => links.wiring,
+            Wiring::Ring | Wiring::Line | Wiring::Switch | Wiring::Full | Wiring::Fabric => links.wiring,
         };
-        let apart = if links.wiring == Wiring::Full { 1 } else { apart };
+        let apart = if matches!(links.wiring, Wiring::Full | Wiring::Fabric) { 1 } else { apart };
         AxisLinks { wiring, apart, ..links }
     }
 
@@ -501,9 +600,9 @@ impl Topology {
     /// The submachine along these axes, including all parts of a split axis, and the axes in the order of their new ids. All
     /// other axes are symmetric, and devices that share its links are assumed to do the same.
     ///
-    /// A degraded machine has no symmetry, so its submachine is the whole machine.
+    /// An irregular machine has no symmetry, so its submachine is the whole machine.
     pub fn only(&self, axes: AxisSet) -> (Topology, Vec<AxisId>) {
-        if self.is_degraded() {
+        if self.is_irregular() {
             return (self.clone(), self.mesh.axis_ids().collect());
         }
         let (mesh, kept) = self.mesh.only(axes);
@@ -514,6 +613,28 @@ impl Topology {
             AxisLinks { sharers: if links.per_node { links.sharers * alike } else { links.sharers }, ..links }
         });
         (Topology { machine: mesh.machine(), mesh, axes: with_ports(links.collect()), ..self.clone() }, kept)
+    }
+}
+
+/// The fabric of the hardware, if it has one, for a mesh with as many devices.
+fn fabric_of(machine: &Mesh, hardware: &Hardware) -> Result<Option<Arc<Fabric>>, TopologyError> {
+    if hardware.network.wiring != WiringRule::Always(Wiring::Fabric) {
+        return Ok(None);
+    }
+    let bad = |message| TopologyError::BadFabric { hardware: hardware.name.clone(), message };
+    let fabric = Fabric::new(&hardware.network).map_err(bad)?;
+    let (hardware, devices) = (hardware.name.clone(), fabric.devices());
+    let own = |axis: &Axis| match (&axis.wiring, &axis.over) {
+        (Some(_), _) => Some((axis.name.clone(), "wiring")),
+        (None, Some(_)) => Some((axis.name.clone(), "network")),
+        (None, None) => None,
+    };
+    if let Some((axis, what)) = machine.axes().iter().find_map(own) {
+        return Err(TopologyError::FabricAxis { axis, what, hardware, at: None });
+    }
+    match machine.device_count() {
+        count if count == devices => Ok(Some(Arc::new(fabric))),
+        count => Err(TopologyError::FabricSize { hardware, devices, mesh: count as u64, at: None }),
     }
 }
 
@@ -537,8 +658,10 @@ fn with_ports(mut axes: Vec<AxisLinks>) -> Vec<AxisLinks> {
     for place in 0..axes.len() {
         axes[place].first_row = row;
         row += axes[place].rows;
-        let on_same_switch = |other: &AxisLinks| other.wiring == Wiring::Switch && other.network == axes[place].network;
-        let first = axes[..place].iter().position(on_same_switch).filter(|_| axes[place].wiring == Wiring::Switch);
+        let AxisLinks { wiring, network, .. } = axes[place];
+        let is_shared = matches!(wiring, Wiring::Switch | Wiring::Fabric);
+        let on_same = |other: &AxisLinks| is_shared && (other.wiring, other.network) == (wiring, network);
+        let first = axes[..place].iter().position(on_same);
         axes[place].port = AxisId::new(first.unwrap_or(place));
     }
     axes
@@ -559,7 +682,7 @@ fn part_of(one_way: Rate, state: LinkState) -> Option<Rate> {
 fn physical(declared: Wiring, size: u32) -> Wiring {
     match declared {
         Wiring::Ring | Wiring::Full if size <= 2 => Wiring::Line,
-        Wiring::Ring | Wiring::Line | Wiring::Switch | Wiring::Full => declared,
+        Wiring::Ring | Wiring::Line | Wiring::Switch | Wiring::Full | Wiring::Fabric => declared,
     }
 }
 

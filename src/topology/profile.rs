@@ -1,6 +1,7 @@
 //! Hardware profiles as TOML.
 
 use super::engines::{Engines, Work};
+use super::fabric::{self, End, Links, Listed};
 use super::hardware::{Attachment, Hardware, HopRule, LocalMoves, Network, SwitchKind, WiringRule};
 use super::measured::{Measured, MeasuredDocument, Messages, Protocol};
 use super::products::{Products, ProductsDocument, Tile};
@@ -224,7 +225,7 @@ fn read(text: &str) -> Result<Hardware, ProfileError> {
         let field = if unit == "int8" { "int8_flops" } else { field };
         products.flaw(field, hardware.flops(dtype), hardware.hbm_bandwidth)
     });
-    match twice.or(flaw) {
+    match twice.or(flaw).or_else(|| fabric::flaw(&hardware)) {
         Some(message) => Err(ProfileError { message, span: None }),
         None => Ok(hardware),
     }
@@ -287,11 +288,31 @@ fn network_text(network: &Network, table: &str) -> String {
     let torus = network.torus.map(|sides| ("torus", toml_value(&sides)));
     let adds: Vec<String> = network.adds.iter().map(DType::to_string).collect();
     let adds = (!adds.is_empty()).then(|| ("adds", toml_value(&adds)));
-    let mut text = lines(fields.into_iter().chain(devices).chain(torus).chain(methods).chain(adds));
+    let switches = (!network.switches.is_empty()).then(|| ("switches", toml_value(&network.switches)));
+    let ports = network.ports.map(|ports| ("ports", toml_value(&ports)));
+    let mut text =
+        lines(fields.into_iter().chain(devices).chain(torus).chain(switches).chain(ports).chain(methods).chain(adds));
+    for links in &network.links {
+        text += &format!("\n[[{table}.links]]\n{}", links_text(links));
+    }
     for measured in &network.measured {
         text += &format!("\n[[{table}.measured]]\n{}", measured_text(measured));
     }
     text
+}
+
+fn links_text(links: &Links) -> String {
+    let end = |end: &End| match end {
+        End::Device(number) => number.to_string(),
+        End::Switch(name) => toml_value(name),
+    };
+    let pairs = |key, pairs: &[[End; 2]]| {
+        let listed = pairs.iter().map(|[from, to]| format!("[{}, {}]", end(from), end(to))).join(", ");
+        (!pairs.is_empty()).then(|| (key, format!("[{listed}]")))
+    };
+    let one_way = links.one_way.map(|rate| ("one_way", toml_value(&rate)));
+    let latency = links.hop_latency.map(|latency| ("hop_latency", time(latency)));
+    lines([pairs("between", &links.between), pairs("from_to", &links.from_to), one_way, latency].into_iter().flatten())
 }
 
 fn measured_text(measured: &Measured) -> String {
@@ -398,6 +419,26 @@ struct NetworkDocument {
     /// Dtypes that its switches add.
     adds: Vec<String>,
     measured: Vec<MeasuredDocument>,
+    /// Names of the switches of a fabric.
+    switches: Vec<String>,
+    /// One-way links of a fabric.
+    links: Vec<LinkDocument>,
+}
+
+/// A one-way link of a fabric in base units.
+#[derive(Clone, Debug, Serialize)]
+struct LinkDocument {
+    from: End,
+    to: End,
+    /// Bytes per second.
+    one_way: Rate,
+    hop_latency_ps: u64,
+}
+
+impl From<Listed> for LinkDocument {
+    fn from(Listed { from, to, rate, latency }: Listed) -> LinkDocument {
+        LinkDocument { from, to, one_way: rate, hop_latency_ps: latency }
+    }
 }
 
 /// Converts a profile.
@@ -433,11 +474,13 @@ fn document(hardware: &Hardware) -> ProfileDocument {
 
 impl From<Network> for NetworkDocument {
     fn from(network: Network) -> NetworkDocument {
+        let methods = network.methods.iter().map(|method| method.name()).collect();
+        let measured = network.measured.iter().map(MeasuredDocument::from).collect();
+        let links = network.one_way_links().map(LinkDocument::from).collect();
+        let adds = network.adds.iter().map(DType::to_string).collect();
         let Network { name, one_way, hop_latency, message_overhead, devices, wiring, torus, .. } = network;
         let Network { switch, attached, .. } = network;
         let (hop_latency_ps, message_overhead_ps) = (hop_latency, message_overhead);
-        let methods = network.methods.iter().map(|method| method.name()).collect();
-        let measured = network.measured.iter().map(MeasuredDocument::from).collect();
         NetworkDocument {
             name,
             one_way,
@@ -449,8 +492,10 @@ impl From<Network> for NetworkDocument {
             switch,
             attached,
             methods,
-            adds: network.adds.iter().map(DType::to_string).collect(),
+            adds,
             measured,
+            switches: network.switches,
+            links,
         }
     }
 }

@@ -67,6 +67,16 @@ pub(super) fn bandwidth<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Ra
     rate(deserializer.deserialize_any(BANDWIDTH)?)
 }
 
+/// Parses optional bytes per second.
+pub(super) fn some_bandwidth<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Rate>, D::Error> {
+    bandwidth(deserializer).map(Some)
+}
+
+/// Parses optional picoseconds.
+pub(super) fn some_time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    time(deserializer).map(Some)
+}
+
 /// Parses operations per second.
 pub(super) fn flops<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Rate, D::Error> {
     rate(deserializer.deserialize_any(FLOPS)?)

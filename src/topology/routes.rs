@@ -1,6 +1,6 @@
 //! Routes of messages over links.
 
-use super::{SwitchKind, Topology};
+use super::{Fabric, SwitchKind, Topology};
 use crate::mesh::{AxisId, DeviceId, Mesh, Wiring};
 use crate::route::{Route, Sources};
 use std::fmt;
@@ -37,6 +37,8 @@ pub enum LinkSide {
     /// In a full mesh, to the device with a coordinate higher by this number, from 1 to the size of the axis less 1; counted
     /// on from 0 after the last.
     Ahead(u32),
+    /// The link of a fabric with this number.
+    Cable(u32),
 }
 
 impl fmt::Display for LinkSide {
@@ -47,6 +49,7 @@ impl fmt::Display for LinkSide {
             LinkSide::Out => f.write_str("out"),
             LinkSide::In => f.write_str("in"),
             LinkSide::Ahead(by) => write!(f, "+{by}"),
+            LinkSide::Cable(number) => write!(f, "link {number}"),
         }
     }
 }
@@ -62,6 +65,35 @@ pub struct Link {
     pub device: DeviceId,
 }
 
+/// A few links that are used at once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Also([Option<LinkId>; Also::MOST]);
+
+impl Also {
+    /// Most links.
+    pub const MOST: usize = 7;
+
+    /// These links; `None` if there are too many.
+    pub fn new(links: &[LinkId]) -> Option<Also> {
+        let mut all = Also::default();
+        all.0.get_mut(..links.len())?.iter_mut().zip(links).for_each(|(place, link)| *place = Some(*link));
+        Some(all)
+    }
+
+    /// The links in order.
+    pub fn iter(self) -> impl Iterator<Item = LinkId> {
+        self.0.into_iter().map_while(|link| link)
+    }
+}
+
+impl From<Option<LinkId>> for Also {
+    fn from(link: Option<LinkId>) -> Also {
+        let mut all = Also::default();
+        all.0[0] = link;
+        all
+    }
+}
+
 /// One hop of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hop {
@@ -69,8 +101,9 @@ pub struct Hop {
     pub axis: AxisId,
     /// The link, or the output port of a switch; on the second hop through a store-and-forward switch, the input port.
     pub link: LinkId,
-    /// The input port that is busy at the same time, on a cut-through switch.
-    pub port_in: Option<LinkId>,
+    /// The links that are busy at the same time: the input port of a cut-through switch, or the other links through the
+    /// switches of a fabric.
+    pub also: Also,
     /// The device that is reached; `None` while the message is stored in a switch.
     pub to: Option<DeviceId>,
 }
@@ -132,7 +165,7 @@ pub struct Walk {
     at: DeviceId,
     destination: DeviceId,
     leg: Option<Leg>,
-    /// The rest of a detour.
+    /// The rest of a detour, or of a route through a fabric.
     detour: Option<Detour>,
     /// The input port still to pass, for a message stored in a switch.
     stored: Option<Link>,
@@ -158,6 +191,7 @@ impl Topology {
             LinkSide::Up | LinkSide::Out => 0,
             LinkSide::Down | LinkSide::In => 1,
             LinkSide::Ahead(by) => by - 1,
+            LinkSide::Cable(number) => number,
         };
         let (axis, device) = self.holder(link);
         let row = self.axes[axis.index()].first_row + place;
@@ -233,25 +267,29 @@ impl Topology {
     pub fn exists(&self, link: Link) -> bool {
         let size = self.machine.axis(link.axis).size;
         let coordinate = self.machine.coordinate(link.device, link.axis);
+        if let (Some(fabric), LinkSide::Cable(number)) = (&self.fabric, link.side) {
+            let number = number as usize;
+            return number < fabric.cables().len() && fabric.owner(number) == link.device;
+        }
         match (self.axes[link.axis.index()].wiring, link.side) {
             _ if size == 1 => false,
             (Wiring::Line, LinkSide::Up) => coordinate + 1 < size,
             (Wiring::Line, LinkSide::Down) => coordinate > 0,
-            (Wiring::Line, LinkSide::Out | LinkSide::In | LinkSide::Ahead(_)) => false,
+            (Wiring::Line | Wiring::Fabric, _) => false,
             (Wiring::Ring, side) => matches!(side, LinkSide::Up | LinkSide::Down),
             (Wiring::Switch, side) => matches!(side, LinkSide::Out | LinkSide::In),
             (Wiring::Full, side) => matches!(side, LinkSide::Ahead(by) if (1..size).contains(&by)),
         }
     }
 
-    /// The device at the other end of a link between devices; the device itself for the port of a switch.
+    /// The device at the other end of a link between devices; the device itself for links from or to a switch.
     pub fn end(&self, link: Link) -> DeviceId {
-        other_end(&self.machine, link)
+        other_end(&self.machine, self.fabric.as_deref(), link)
     }
 
     /// Formats a link: `X: (0,1)->(1,1)`, or `X: port out of (0,1)`.
     pub fn show_link(&self, id: LinkId) -> LinkName<'_> {
-        LinkName { mesh: &self.machine, link: self.link(id) }
+        LinkName { mesh: &self.machine, fabric: self.fabric.as_deref(), link: self.link(id) }
     }
 
     /// The hops of a message, none from a device to itself. [`Route::Hops`] counts links here.
@@ -287,13 +325,17 @@ impl Topology {
     /// # Errors
     /// As [`Topology::route`].
     pub fn start(&self, source: DeviceId, destination: DeviceId, route: Route) -> Result<Walk, RouteError> {
+        if let Some(fabric) = &self.fabric {
+            let detour = Some(Detour { hops: fabric.route(source, destination), passed: 0 });
+            return Ok(Walk { at: source, destination, leg: None, detour, stored: None });
+        }
         let leg = match route {
             Route::Shortest => None,
             Route::Hops(_) if source == destination => None,
             Route::Hops(hops) => Some(self.hops_leg(source, destination, hops)?),
         };
         let mut walk = Walk { at: source, destination, leg, stored: None, detour: None };
-        if self.is_degraded() && self.meets_down(walk.clone()) {
+        if self.is_irregular() && self.meets_down(walk.clone()) {
             let hops = self.detour(source, destination).ok_or(RouteError::NoWay { from: source, to: destination })?;
             walk.detour = Some(Detour { hops, passed: 0 });
         }
@@ -312,7 +354,7 @@ impl Topology {
             return detour.hops.get(detour.passed - 1).copied();
         }
         if let Some(port) = walk.stored.take() {
-            return Some(Hop { axis: port.axis, link: self.link_id(port), port_in: None, to: Some(port.device) });
+            return Some(Hop { axis: port.axis, link: self.link_id(port), also: None.into(), to: Some(port.device) });
         }
         if walk.at == walk.destination {
             return None;
@@ -323,15 +365,17 @@ impl Topology {
         let to = self.neighbour(walk.destination, Link { axis: leg.axis, side: leg.side, device: walk.at });
         walk.at = to;
         let port = Link { axis: leg.axis, side: LinkSide::In, device: to };
-        let (port_in, to) = match (leg.side, self.axes[leg.axis.index()].switch) {
+        let (also, to) = match (leg.side, self.axes[leg.axis.index()].switch) {
             (LinkSide::Out, SwitchKind::CutThrough) => (Some(self.link_id(port)), Some(to)),
             (LinkSide::Out, SwitchKind::StoreAndForward) => {
                 walk.stored = Some(port);
                 (None, None)
             }
-            (LinkSide::Up | LinkSide::Down | LinkSide::In | LinkSide::Ahead(_), _) => (None, Some(to)),
+            (LinkSide::Up | LinkSide::Down | LinkSide::In | LinkSide::Ahead(_) | LinkSide::Cable(_), _) => {
+                (None, Some(to))
+            }
         };
-        Some(Hop { axis: leg.axis, link, port_in, to })
+        Some(Hop { axis: leg.axis, link, also: also.into(), to })
     }
 
     /// The device after the next hop; a switch leads to the destination's coordinates on all its axes.
@@ -343,7 +387,7 @@ impl Topology {
                 let there = |at, axis| self.machine.with_coordinate(at, axis, coordinate(axis));
                 self.shared_by(port).fold(link.device, there)
             }
-            LinkSide::Up | LinkSide::Down | LinkSide::Ahead(_) => self.end(link),
+            LinkSide::Up | LinkSide::Down | LinkSide::Ahead(_) | LinkSide::Cable(_) => self.end(link),
         }
     }
 
@@ -356,7 +400,7 @@ impl Topology {
         let size = self.machine.axis(axis).size;
         let up = if there > here { there - here } else { size - (here - there) };
         let (side, hops) = match self.axes[axis.index()].wiring {
-            Wiring::Switch => (LinkSide::Out, 1),
+            Wiring::Switch | Wiring::Fabric => (LinkSide::Out, 1),
             Wiring::Full => (LinkSide::Ahead(up), 1),
             Wiring::Ring if up <= size - up => (LinkSide::Up, up),
             Wiring::Ring => (LinkSide::Down, size - up),
@@ -389,7 +433,7 @@ impl Topology {
         let count = count.ok_or_else(elsewhere)?;
         let links = self.axes[axis.index()];
         match links.wiring {
-            Wiring::Ring | Wiring::Switch | Wiring::Full => Ok(Leg { axis, side, hops: count }),
+            Wiring::Ring | Wiring::Switch | Wiring::Full | Wiring::Fabric => Ok(Leg { axis, side, hops: count }),
             Wiring::Line if hops == there - here => Ok(Leg { axis, side, hops: count }),
             // A program that calls two devices a ring means the cable they have, whichever way it says.
             Wiring::Line if links.declared == Wiring::Ring => {
@@ -408,17 +452,19 @@ fn side_of(wiring: Wiring, place: u32) -> LinkSide {
         (Wiring::Switch, 0) => LinkSide::Out,
         (Wiring::Switch, _) => LinkSide::In,
         (Wiring::Full, _) => LinkSide::Ahead(place + 1),
+        (Wiring::Fabric, _) => LinkSide::Cable(place),
     }
 }
 
-/// The device at the other end of a link between devices; the device itself for the port of a switch.
-fn other_end(mesh: &Mesh, link: Link) -> DeviceId {
+/// The device at the other end of a link between devices; the device itself for links from or to a switch.
+fn other_end(mesh: &Mesh, fabric: Option<&Fabric>, link: Link) -> DeviceId {
     let (size, coordinate) = (mesh.axis(link.axis).size, mesh.coordinate(link.device, link.axis));
     let by = match link.side {
         LinkSide::Up => 1,
         LinkSide::Down => size - 1,
         LinkSide::Ahead(by) => by,
         LinkSide::Out | LinkSide::In => 0,
+        LinkSide::Cable(number) => return fabric.and_then(|fabric| fabric.end(number)).unwrap_or(link.device),
     };
     mesh.with_coordinate(link.device, link.axis, (coordinate + by) % size)
 }
@@ -427,6 +473,7 @@ fn other_end(mesh: &Mesh, link: Link) -> DeviceId {
 #[derive(Clone, Copy, Debug)]
 pub struct LinkName<'a> {
     mesh: &'a Mesh,
+    fabric: Option<&'a Fabric>,
     link: Link,
 }
 
@@ -436,8 +483,12 @@ impl fmt::Display for LinkName<'_> {
         let (name, place) = (&self.mesh.axis(axis).name, self.place(device));
         match side {
             LinkSide::Up | LinkSide::Down | LinkSide::Ahead(_) => {
-                write!(f, "{name}: {place}->{}", self.place(other_end(self.mesh, self.link)))
+                write!(f, "{name}: {place}->{}", self.place(other_end(self.mesh, None, self.link)))
             }
+            LinkSide::Cable(number) => match self.fabric {
+                Some(fabric) => f.write_str(&fabric.show(number)),
+                None => write!(f, "{name}: link {number}"),
+            },
             LinkSide::Out => write!(f, "{name}: port out of {place}"),
             LinkSide::In => write!(f, "{name}: port into {place}"),
         }
@@ -457,7 +508,7 @@ mod tests {
 
     fn shown(topology: &Topology, from: u32, to: u32, route: Route) -> Result<Vec<String>, RouteError> {
         let hops = topology.route(DeviceId(from), DeviceId(to), route)?;
-        let ids = hops.iter().flat_map(|hop| [Some(hop.link), hop.port_in]).flatten();
+        let ids = hops.iter().flat_map(|hop| std::iter::once(hop.link).chain(hop.also.iter()));
         Ok(ids.map(|id| topology.show_link(id).to_string()).collect())
     }
 
@@ -499,7 +550,9 @@ mod tests {
                     assert_eq!(hops.len(), distance as usize);
                     assert_eq!(hops.last().map_or(Some(from), |hop| hop.to), Some(to));
                     assert!(
-                        hops.iter().flat_map(|hop| [Some(hop.link), hop.port_in]).flatten().all(|id| all.contains(&id))
+                        hops.iter()
+                            .flat_map(|hop| std::iter::once(hop.link).chain(hop.also.iter()))
+                            .all(|id| all.contains(&id))
                     );
                 }
             }
@@ -511,7 +564,7 @@ mod tests {
         match topology.links(axis).wiring {
             Wiring::Ring => apart.min(topology.mesh.axis(axis).size - apart),
             Wiring::Line => apart,
-            Wiring::Switch | Wiring::Full => apart.min(1),
+            Wiring::Switch | Wiring::Full | Wiring::Fabric => apart.min(1),
         }
     }
 }

@@ -5,6 +5,7 @@ mod common;
 
 mod bounds;
 mod closed_forms;
+mod fabrics;
 mod laws;
 mod measured;
 mod method_table;

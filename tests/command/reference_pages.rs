@@ -202,6 +202,7 @@ fn the_page_of_profiles_has_every_key() {
         ("collectives = { start", "zzz = 1\ncollectives = { start"),
         ("collectives = { start", "collectives = { zzz = 1, start"),
         ("protocols = [{ latency", "protocols = [{ zzz = 1, latency"),
+        ("[[beyond]]", "[[network.links]]\nzzz = 1\n[[beyond]]"),
         ("[products.bf16]", "[products.zzz]"),
         ("units =", "zzz = 1\nunits ="),
         ("{ rows =", "{ zzz = 1, rows ="),

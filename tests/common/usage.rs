@@ -191,12 +191,12 @@ impl Passed {
 }
 
 /// The first difference between the link loads of plan, simulator and messages; `None` if all agree. Split axes,
-/// degraded links, and gathers kept as one operation are not checked.
+/// degraded links, fabrics, and gathers kept as one operation are not checked.
 pub fn other_links(compiled: &Compiled) -> Option<String> {
     let Compiled { plan, topology, schedule, .. } = compiled;
     let mesh = &schedule.mesh;
     let is_kept = |id: OpId| matches!(schedule.operation(id).kind, OpKind::AllGather { .. } | OpKind::SwitchSum { .. });
-    if mesh.views().next().is_some() || topology.is_degraded() || schedule.ids().any(is_kept) {
+    if mesh.views().next().is_some() || topology.is_irregular() || schedule.ids().any(is_kept) {
         return None;
     }
     // All axes on one switch count as one.
@@ -235,7 +235,7 @@ pub fn other_links(compiled: &Compiled) -> Option<String> {
             let up = (there - here).rem_euclid(size);
             let hops = match topology.links(axis).wiring {
                 Wiring::Ring => message.hops.unwrap_or(if up <= size - up { up } else { up - size }),
-                Wiring::Line | Wiring::Switch | Wiring::Full => there - here,
+                Wiring::Line | Wiring::Switch | Wiring::Full | Wiring::Fabric => there - here,
             };
             for _ in 0..hops.abs() {
                 own.add((at, if hops > 0 { Side::Up } else { Side::Down }), message.bytes);

@@ -298,7 +298,9 @@ impl Writer<'_> {
         }
         // Any device of one axis; the first one of two, of which a part may be closed.
         if let (Operator::Root(_), [axis]) = (operator, &axes[..]) {
-            operator = Operator::Root(DeviceId(self.choices.below(self.machine.leaves[*axis].size as usize) as u32));
+            let size = usize::try_from(self.machine.leaves[*axis].size).expect("few devices");
+            let root = u32::try_from(self.choices.below(size)).expect("few devices");
+            operator = Operator::Root(DeviceId(root));
         }
         Some((operator, axes))
     }

@@ -25,6 +25,8 @@ const WITHOUT_PAGE: &[(&str, &str)] = &[
 
 /// Pages without a wrong program, with the reason.
 const WITHOUT_WRONG: &[(&str, &str)] = &[
+    ("fabric-axis", "a program cannot name a profile of a file"),
+    ("fabric-size", "a program cannot name a profile of a file"),
     ("too-deep", "the program would not fit on a page"),
     ("statement-too-long", "the program would not fit on a page"),
     ("source-too-large", "the program would not fit on a page"),

@@ -25,8 +25,8 @@ pub(super) fn candidates(wiring: Wiring, n: u64) -> Vec<Method> {
             [vec![Method::BidirectionalRingPair, Method::MeetInMiddleRing], few(&[Method::ScatterGather])].concat()
         }
         Wiring::Line => [vec![Method::Line], few(&[Method::ScatterGather])].concat(),
-        Wiring::Switch | Wiring::Full if n == 2 => vec![Method::Line],
-        Wiring::Switch | Wiring::Full => {
+        Wiring::Switch | Wiring::Full | Wiring::Fabric if n == 2 => vec![Method::Line],
+        Wiring::Switch | Wiring::Full | Wiring::Fabric => {
             [vec![Method::Line, Method::Tree], few(&[Method::ScatterGather, Method::Direct])].concat()
         }
     }

@@ -72,8 +72,10 @@ pub fn candidates(kind: CollectiveKind, wiring: Wiring, n: u64) -> Vec<Method> {
             Wiring::Ring => exchange::on_ring(n),
             Wiring::Line if n > 2 => vec![Method::Line, Method::LineBundled, Method::Direct],
             // With three as many rounds as messages.
-            Wiring::Switch | Wiring::Full if n > 3 && n <= bruck::LONGEST => vec![Method::Direct, Method::Bruck],
-            Wiring::Line | Wiring::Switch | Wiring::Full => vec![Method::Direct],
+            Wiring::Switch | Wiring::Full | Wiring::Fabric if n > 3 && n <= bruck::LONGEST => {
+                vec![Method::Direct, Method::Bruck]
+            }
+            Wiring::Line | Wiring::Switch | Wiring::Full | Wiring::Fabric => vec![Method::Direct],
         },
         CollectiveKind::Permute | CollectiveKind::Shift => vec![Method::Direct],
         CollectiveKind::Reshard => vec![Method::Routed],
@@ -107,6 +109,9 @@ fn gathers(wiring: Wiring, n: u64) -> Vec<Method> {
         }
         Wiring::Line => vec![Method::Line],
         Wiring::Switch | Wiring::Full => vec![Method::OneHop],
+        // Around a ring few messages share the links between switches at once.
+        Wiring::Fabric if n > 2 => vec![Method::OneHop, Method::ClockwiseRing],
+        Wiring::Fabric => vec![Method::OneHop],
     }
 }
 
@@ -130,7 +135,7 @@ fn wholes(wiring: Wiring, n: u64) -> Vec<Method> {
     match wiring {
         Wiring::Ring if n > 2 => vec![Method::Broadcast],
         Wiring::Line if n > 2 => vec![Method::LineBroadcast],
-        Wiring::Ring | Wiring::Line | Wiring::Switch | Wiring::Full => Vec::new(),
+        Wiring::Ring | Wiring::Line | Wiring::Switch | Wiring::Full | Wiring::Fabric => Vec::new(),
     }
 }
 
@@ -139,7 +144,7 @@ fn trees(wiring: Wiring, n: u64) -> Vec<Method> {
     let trees = match wiring {
         _ if n == 2 => Vec::new(),
         Wiring::Line => vec![Method::Chain, Method::Tree, Method::DoubleBinaryTree],
-        Wiring::Ring | Wiring::Switch | Wiring::Full => vec![Method::Tree, Method::DoubleBinaryTree],
+        Wiring::Ring | Wiring::Switch | Wiring::Full | Wiring::Fabric => vec![Method::Tree, Method::DoubleBinaryTree],
     };
     [trees, wholes(wiring, n)].concat()
 }

@@ -33,10 +33,10 @@ struct Job {
     turn: Turn,
     /// The remaining route of a message, and its current hop.
     message: Option<(Walk, Hop)>,
-    needs: Vec<Resource>,
+    /// The resources, each with the time that it is occupied.
+    needs: Vec<(Resource, Time)>,
     bytes: Bytes,
-    /// Time the resources are occupied, and time from start to end.
-    busy: Time,
+    /// Time from start to end.
     takes: Time,
 }
 
@@ -268,14 +268,17 @@ impl<'a> Arrival<'a> {
         let rate = topology.rate(hop.link).unwrap_or(links.one_way);
         let part = self.parts.get(turn.1).copied();
         let time = HopTime::new(topology, topology.link(hop.link).axis, rate, bytes, part);
-        let mut needs = vec![Resource::Link(hop.link)];
-        needs.extend(hop.port_in.map(Resource::Link));
+        let time = time.on(topology, &hop, hop.link, bytes);
+        let is_first = sender.is_some();
+        let on = |link| (Resource::Link(link), time.on(topology, &hop, link, bytes).busy(is_first));
+        let mut needs: Vec<_> = std::iter::once(hop.link).chain(hop.also.iter()).map(on).collect();
         let engine = self.engine(OpId::new(turn.1));
-        needs.extend(sender.zip(engine).map(|(sender, engine)| Resource::Engine(sender, engine)));
-        let (busy, takes) = (time.busy(sender.is_some()), time.transit(sender.is_some()));
-        let start = if sender.is_some() { time.start() } else { Time::ZERO };
+        let sending = sender.zip(engine).map(|(sender, engine)| Resource::Engine(sender, engine));
+        needs.extend(sending.map(|engine| (engine, time.busy(is_first))));
+        let takes = time.transit(is_first);
+        let start = if is_first { time.start() } else { Time::ZERO };
         let turn = (turn.0 + start, turn.1, turn.2, turn.3);
-        let place = self.job(Job { turn, message: Some((walk, hop)), needs, bytes, busy, takes });
+        let place = self.job(Job { turn, message: Some((walk, hop)), needs, bytes, takes });
         self.starts(start, turn, place);
         true
     }
@@ -300,10 +303,10 @@ impl<'a> Arrival<'a> {
         let links = members.iter().flat_map(|device| wired.iter().flat_map(|axis| links_of(topology, *axis, *device)));
         let links: BTreeSet<LinkId> = links.collect();
         let engines = members.iter().filter_map(|member| Some(Resource::Engine(*member, self.engine(id)?)));
-        let needs = engines.chain(links.into_iter().map(Resource::Link)).collect();
+        let needs = engines.chain(links.into_iter().map(Resource::Link)).map(|resource| (resource, busy)).collect();
         let start = if self.parts.get(id.index()).is_none_or(|part| part.starts) { start } else { Time::ZERO };
         let turn = (now + start, id.index(), 0, first);
-        let place = self.job(Job { turn, message: None, needs, bytes, busy, takes });
+        let place = self.job(Job { turn, message: None, needs, bytes, takes });
         self.starts(start, turn, place);
         Ok(false)
     }
@@ -331,9 +334,9 @@ impl<'a> Arrival<'a> {
             self.spans(id, now, now);
             return true;
         }
-        let needs = self.engine(id).map(|engine| Resource::Engine(device, engine)).into_iter().collect();
+        let needs = self.engine(id).map(|engine| (Resource::Engine(device, engine), cost)).into_iter().collect();
         let turn = (now, id.index(), 0, device);
-        let place = self.job(Job { turn, message: None, needs, bytes: Bytes(0), busy: cost, takes: cost });
+        let place = self.job(Job { turn, message: None, needs, bytes: Bytes(0), takes: cost });
         self.candidates.insert(turn, place);
         false
     }
@@ -364,9 +367,9 @@ impl<'a> Arrival<'a> {
     fn serve(&mut self, now: Time) {
         while let Some((turn, place)) = self.candidates.pop_first() {
             let job = self.jobs[place].as_ref().expect("a job that waits has not ended");
-            let needs: Vec<usize> = job.needs.iter().map(|resource| self.server(*resource)).collect();
+            let needs: Vec<usize> = job.needs.iter().map(|(resource, _)| self.server(*resource)).collect();
             match needs.iter().copied().find(|server| self.servers[*server].is_busy) {
-                None => self.begins(place, &needs, now),
+                None => self.begins(place, now),
                 Some(busy) => {
                     self.servers[busy].waiting.insert(turn, place);
                     // Resources that this job does not occupy call their next job.
@@ -391,10 +394,10 @@ impl<'a> Arrival<'a> {
         device.index() * self.topology.hardware.engines.names().len() + engine.index()
     }
 
-    fn begins(&mut self, place: usize, needs: &[usize], now: Time) {
+    fn begins(&mut self, place: usize, now: Time) {
         let job = self.jobs[place].as_ref().expect("a job that waits has not ended");
-        let (operation, busy, takes, bytes) = (OpId::new(job.turn.1), job.busy, job.takes, job.bytes);
-        for resource in job.needs.clone() {
+        let (operation, takes, bytes) = (OpId::new(job.turn.1), job.takes, job.bytes);
+        for (resource, busy) in job.needs.clone() {
             match resource {
                 Resource::Link(link) => {
                     let is_message = matches!(self.schedule.operation(operation).kind, OpKind::Shuffle { .. });
@@ -409,10 +412,9 @@ impl<'a> Arrival<'a> {
                 true => self.record.uses.push(Use { resource, operation, start: now, finish: now + busy }),
                 false => self.record.cut = true,
             }
-        }
-        for server in needs {
-            self.servers[*server].is_busy = true;
-            self.events.push(Reverse((now + busy, Event::Idle(*server))));
+            let server = self.server(resource);
+            self.servers[server].is_busy = true;
+            self.events.push(Reverse((now + busy, Event::Idle(server))));
         }
         self.spans(operation, now, now + takes);
         self.events.push(Reverse((now + takes, Event::Ends(place))));

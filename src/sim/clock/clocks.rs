@@ -44,6 +44,14 @@ impl HopTime {
         HopTime { start, busy: busy * links.sharers, transit: busy * others + transit, overhead }
     }
 
+    /// The time on one of the links of a hop, which differ in a fabric.
+    pub(super) fn on(self, topology: &Topology, hop: &Hop, link: LinkId, bytes: Bytes) -> HopTime {
+        match topology.over_fabric(hop, link, bytes.0) {
+            Some([busy, transit]) => HopTime { busy, transit, ..self },
+            None => self,
+        }
+    }
+
     /// From the block being ready until the message can leave its sender.
     pub(super) fn start(self) -> Time {
         self.start
@@ -140,25 +148,31 @@ impl Clocks {
     }
 
     /// Sends a message that is ready at `ready` over one hop. The first hop may occupy a sending engine.
-    pub(super) fn send(&mut self, hop: &Hop, time: HopTime, leaves: Leaves, bytes: Bytes, ready: Time) -> Interval {
+    pub(super) fn send(
+        &mut self,
+        topology: &Topology,
+        hop: &Hop,
+        time: HopTime,
+        leaves: Leaves,
+        (bytes, ready): (Bytes, Time),
+    ) -> Interval {
         let (is_first, engine) = match leaves {
             Leaves::Sender(engine) => (true, engine),
             Leaves::Between => (false, None),
         };
-        let busy = time.busy(is_first);
+        let links = || std::iter::once(hop.link).chain(hop.also.iter());
         let free =
             engine.map_or(self.link_free(hop.link), |engine| self.link_free(hop.link).max(self.engines.free(engine)));
-        let free = hop.port_in.map_or(free, |port| free.max(self.link_free(port)));
-        self.classes.meet(hop.link, hop.link);
-        hop.port_in.into_iter().for_each(|port| self.classes.meet(port, port));
+        let free = hop.also.iter().fold(free, |free, link| free.max(self.link_free(link)));
+        links().for_each(|link| self.classes.meet(link, link));
         let ready = if is_first { ready + time.start() } else { ready };
         let start = ready.max(free);
-        self.occupy(hop.link, start, busy, bytes, 1);
-        if let Some(port) = hop.port_in {
-            self.occupy(port, start, busy, bytes, 1);
+        for link in links() {
+            let busy = time.on(topology, hop, link, bytes).busy(is_first);
+            self.occupy(link, start, busy, bytes, 1);
         }
         if let Some(engine) = engine {
-            self.occupy_engine(engine, start, busy);
+            self.occupy_engine(engine, start, time.busy(is_first));
         }
         Interval { start, finish: start + time.transit(is_first) }
     }

@@ -208,7 +208,7 @@ impl<'a> Run<'a> {
                 let part = self.parts.get(id.index()).copied();
                 self.shuffle(operands[0], (sources, route), engine, bytes, part).map_err(route_error)
             }
-            Reach::Gathered(_) if self.topology.is_degraded() => Err(ClockError::KeptGather { operation: id }),
+            Reach::Gathered(_) if self.topology.is_irregular() => Err(ClockError::KeptGather { operation: id }),
             Reach::Gathered(axes) => {
                 let part = self.parts.get(id.index()).copied();
                 match operation.kind {
@@ -335,8 +335,9 @@ impl<'a> Run<'a> {
                 let Some(hop) = topology.step(&mut message.walk) else { return false };
                 let time = if slower.is_empty() { None } else { slower.get(&hop.link) };
                 let time = *time.unwrap_or(&hop_times[hop.axis.index()]);
+                let time = time.on(topology, &hop, hop.link, bytes);
                 let leaves = if first { Leaves::Sender(message.engine) } else { Leaves::Between };
-                let interval = clocks.send(&hop, time, leaves, bytes, message.ready);
+                let interval = clocks.send(topology, &hop, time, leaves, (bytes, message.ready));
                 times.start(interval.start);
                 message.ready = interval.finish;
                 if hop.to == Some(message.destination) {

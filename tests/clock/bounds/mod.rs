@@ -12,7 +12,8 @@ use shardc::dtype::DType;
 use shardc::layout::{Dims, Layout, Sharding};
 use shardc::mesh::{Axes, Axis, AxisId, AxisSet, DeviceId, Mesh, Wiring};
 use shardc::operator::Operator;
-use shardc::topology::{Hardware, Topology};
+use shardc::topology::fabric::{End, Links};
+use shardc::topology::{Hardware, Topology, WiringRule};
 use shardc::units::{Rate, Time, TimeScale};
 use std::collections::BTreeSet;
 
@@ -264,6 +265,7 @@ fn full_meshes_are_bound_by_the_heaviest_of_all_sets() {
                 Line => net.times(&Net::line(size), *capacity),
                 Switch => net.times(&Net::switch(size), *capacity),
                 Full => net.times(&Net::full(size), *capacity),
+                Wiring::Fabric => unreachable!("no axis of a program"),
             }
         });
         assert_eq!(net.devices, topology.mesh.device_count());
@@ -295,6 +297,57 @@ fn rounds_that_a_solver_refutes() {
     };
     assert_eq!(rounds("AllGather", 16), 7);
     assert_eq!(rounds("AllToAll", 64), 8);
+}
+
+/// Fabrics that list the links of small networks have the bounds of all sets and partitions of these.
+#[test]
+fn fabrics_are_bound_by_the_heaviest_of_all_sets() {
+    let mut random = fastrand::Rng::with_seed(5);
+    let mut small = vec![Net::ring(5), Net::line(4), Net::full(4), Net::switch(4), Net::two_level(2, 3, 4, 3)];
+    small.extend((3..=7).map(|devices| Net::random(&mut random, devices)));
+    for net in small {
+        let topology = listed(&net);
+        let all: AxisSet = topology.mesh.axis_ids().collect();
+        for kind in KINDS.into_iter().chain(["Broadcast"]) {
+            let (collective, from) = collective(kind, &topology.mesh, all, AxisSet::NONE);
+            let found = bounds::certificate(&collective, &from, &topology);
+            let ticks = on_net(kind, &net).bound.bandwidth.ticks() * full(&topology).ticks() / time((1, 1)).ticks();
+            assert_eq!(found.bound.bandwidth, Time::from_ticks(ticks), "{kind} on {net:?}: {}", found.reason);
+            let sets = match kind {
+                "AllGather" => net.all_gather(),
+                "ReduceScatter" => net.reduce_scatter(),
+                "Broadcast" => net.broadcast(0),
+                _ => continue,
+            };
+            let ticks = sets.0 * full(&topology).ticks() / sets.1;
+            assert_eq!(found.bound.bandwidth, Time::from_ticks(ticks), "{kind} on {net:?}");
+        }
+    }
+}
+
+/// The time of a full array at the rate of one unit of capacity.
+fn full(topology: &Topology) -> Time {
+    topology.scale.at_rate(u128::from(FULL), Rate::new(RATE).unwrap())
+}
+
+/// A network as a fabric.
+fn listed(net: &Net) -> Topology {
+    let end = |node: usize| match node.checked_sub(net.devices) {
+        Some(switch) => End::Switch(format!("s{switch}")),
+        None => End::Device(u32::try_from(node).unwrap()),
+    };
+    let links = net.links.iter().map(|(from, to, capacity)| Links {
+        between: Vec::new(),
+        from_to: vec![[end(*from), end(*to)]],
+        one_way: Rate::new(capacity * RATE),
+        hop_latency: Some(0),
+    });
+    let mut hardware = Hardware::named("tpu_v5e").expect("shipped");
+    hardware.network.wiring = WiringRule::Always(Wiring::Fabric);
+    hardware.network.switches = (0..net.nodes - net.devices).map(|switch| format!("s{switch}")).collect();
+    hardware.network.links = links.collect();
+    hardware.beyond.clear();
+    Topology::new(Mesh::of(&[("X", u32::try_from(net.devices).unwrap())]), hardware).expect("a common tick")
 }
 
 /// A mesh of these axes, with link capacities along each.

@@ -4,6 +4,7 @@ mod arrival;
 mod closed_forms;
 mod degraded;
 mod engines;
+mod fabrics;
 mod golden;
 mod methods;
 mod networks;

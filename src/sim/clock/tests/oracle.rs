@@ -182,6 +182,7 @@ fn around(topology: &Topology, from: &[i64], to: &[i64]) -> Vec<(usize, Vec<i64>
                 }
                 Wiring::Ring => vec![moved((at[axis] + 1) % size), moved((at[axis] + size - 1) % size)],
                 Wiring::Line => vec![moved(at[axis] + 1), moved(at[axis] - 1)],
+                Wiring::Fabric => unreachable!("has tests of its own"),
                 Wiring::Full => (1..size).map(|by| moved((at[axis] + by) % size)).collect(),
             };
             for (side, next) in nexts.into_iter().enumerate() {
@@ -240,7 +241,7 @@ fn hops(topology: &Topology, from: DeviceId, to: DeviceId, route: Route) -> Vec<
                 let candidates = [direct, direct + size, direct - size];
                 candidates.into_iter().min_by_key(|hops| (hops.abs(), -hops)).unwrap()
             }
-            (Wiring::Line | Wiring::Switch | Wiring::Full, Route::Shortest) => direct,
+            (Wiring::Line | Wiring::Switch | Wiring::Full | Wiring::Fabric, Route::Shortest) => direct,
         };
         if wiring == Wiring::Switch && distance != 0 {
             on_switch(topology, axis).into_iter().for_each(|axis| at[axis] = goal[axis]);
@@ -532,7 +533,7 @@ pub(super) fn random_topology(random: &mut fastrand::Rng) -> Topology {
 }
 
 /// A partial permutation of the groups of some axes.
-fn random_sources(random: &mut fastrand::Rng, mesh: &Mesh) -> Sources {
+pub(super) fn random_sources(random: &mut fastrand::Rng, mesh: &Mesh) -> Sources {
     let mut axes: Vec<AxisId> = mesh.axis_ids().collect();
     random.shuffle(&mut axes);
     axes.truncate(random.usize(1..=axes.len()));

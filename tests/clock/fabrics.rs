@@ -1,0 +1,157 @@
+//! Fabrics by name: rails, fat trees and a dragonfly. Schedules of large arrays are proven, none beats its bound, and how close
+//! each comes is a limit that may only get lower.
+
+use crate::common::{compile_by, first_collective};
+use itertools::Itertools;
+use shardc::compiler::Options;
+use shardc::mesh::Wiring;
+use shardc::report::step_bound;
+use shardc::sim::{clock, proof};
+use shardc::topology::fabric::{End, Links};
+use shardc::topology::{Hardware, WiringRule};
+use shardc::units::Rate;
+
+/// Links in both directions between these ends, with GB/s and nanoseconds.
+type Group = (Vec<[End; 2]>, u64, u64);
+
+/// Switches and links.
+type Machine = (Vec<String>, Vec<Group>);
+
+fn device(number: usize) -> End {
+    End::Device(u32::try_from(number).expect("few"))
+}
+
+fn switch(name: String) -> End {
+    End::Switch(name)
+}
+
+/// Nodes with a switch of 450 GB/s a port, and a switch of 50 GB/s per rail, which joins devices with the same place in a node.
+fn rails(nodes: usize, devices: usize) -> Machine {
+    let names = (0..nodes).map(|node| format!("node{node}")).chain((0..devices).map(|rail| format!("rail{rail}")));
+    let inside = (0..nodes * devices).map(|at| [device(at), switch(format!("node{}", at / devices))]);
+    let rails = (0..nodes * devices).map(|at| [device(at), switch(format!("rail{}", at % devices))]);
+    (names.collect(), vec![(inside.collect(), 450, 500), (rails.collect(), 50, 2500)])
+}
+
+/// 8 leaves with 8 devices each, and a link of 50 GB/s from each leaf to each spine.
+fn fat_tree(spines: usize) -> Machine {
+    let names = (0..8).map(|leaf| format!("leaf{leaf}")).chain((0..spines).map(|spine| format!("spine{spine}")));
+    let down = (0..64).map(|at| [device(at), switch(format!("leaf{}", at / 8))]);
+    let up = (0..8).cartesian_product(0..spines);
+    let up = up.map(|(leaf, spine)| [switch(format!("leaf{leaf}")), switch(format!("spine{spine}"))]);
+    (names.collect(), vec![(down.chain(up).collect(), 50, 1000)])
+}
+
+/// 5 groups of 4 routers with 2 devices each; routers of a group are linked pairwise, and each has a link to one other group:
+/// router r to the group r + 1 after its own, or before it.
+fn dragonfly(after: bool) -> Machine {
+    let router = |group: usize, router: usize| format!("g{group}r{router}");
+    let names = (0..5).cartesian_product(0..4).map(|(group, number)| router(group, number));
+    let devices = (0..40).map(|at| [device(at), switch(router(at / 8, at / 2 % 4))]);
+    let pairs = (0..4).array_combinations();
+    let local = (0..5).cartesian_product(pairs.collect_vec());
+    let local = local.map(|(group, [one, two])| [switch(router(group, one)), switch(router(group, two))]);
+    let global = (0..5).array_combinations().map(|[one, two]: [usize; 2]| {
+        let (near, far) = (two - one - 1, 4 - (two - one));
+        let (of_one, of_two) = if after { (near, far) } else { (far, near) };
+        [switch(router(one, of_one)), switch(router(two, of_two))]
+    });
+    (names.collect(), vec![(devices.chain(local).collect(), 50, 500), (global.collect(), 50, 1000)])
+}
+
+fn hardware((switches, groups): Machine) -> Hardware {
+    let mut hardware = Hardware::named("h100").expect("shipped");
+    hardware.name = "fabric".to_owned();
+    hardware.beyond.clear();
+    hardware.network.measured.clear();
+    hardware.network.adds.clear();
+    hardware.network.methods.clear();
+    hardware.network.wiring = WiringRule::Always(Wiring::Fabric);
+    hardware.network.devices = None;
+    hardware.network.switches = switches;
+    hardware.network.links = groups
+        .into_iter()
+        .map(|(between, rate, latency)| Links {
+            between,
+            from_to: Vec::new(),
+            one_way: Rate::new(rate * 1_000_000_000),
+            hop_latency: Some(latency * 1000),
+        })
+        .collect();
+    hardware
+}
+
+/// A collective over all axes, 240 MiB in full form.
+fn program(kind: &str, mesh: &str) -> String {
+    let axes: String = mesh.split(", ").map(|axis| &axis[..1]).collect();
+    let (input, line) = match kind {
+        "AllGather" => (format!("A: i8[I_{axes}, J]"), format!("AllGather_{axes}(A[I_{axes}, J]) -> B[I, J]")),
+        "ReduceScatter" => {
+            let line = format!("ReduceScatter_{{{axes},I}}(A[I, J]{{U_{axes}}}) -> B[I_{axes}, J]");
+            (format!("A: i8[I, J]{{U_{axes}}}"), line)
+        }
+        "AllToAll" => {
+            let line = format!("AllToAll_{{{axes},J}}(A[I_{axes}, J]) -> B[I, J_{axes}]");
+            (format!("A: i8[I_{axes}, J]"), line)
+        }
+        _ => (format!("A: i8[I, J]{{U_{axes}}}"), format!("AllReduce_{axes}(A[I, J]{{U_{axes}}}) -> B[I, J]")),
+    };
+    format!("mesh {{{mesh}}}\ndims {{I: 3840, J: 65280}}\n{input}\n{line}\n")
+}
+
+/// Each collective takes at least its bound, and at most these multiples of it.
+#[expect(clippy::print_stdout, reason = "the ratios are worth reading")]
+fn at_most(machine: Machine, mesh: &str, limits: &[(&str, f64)]) {
+    let options = Options { hardware: Some(hardware(machine)), ..Options::default() };
+    for (kind, most) in limits.iter().copied() {
+        let start = std::time::Instant::now();
+        let compiled = compile_by(&program(kind, mesh), &options);
+        proof::prove(&compiled.schedule).unwrap_or_else(|flaw| panic!("{kind}: {flaw}"));
+        let timing = clock::run(&compiled.schedule, &compiled.topology).expect("a time");
+        let bound = step_bound(&compiled.plan, first_collective(&compiled), &compiled.topology).bound.time();
+        assert!(timing.makespan >= bound, "{kind} on {mesh} beats its bound");
+        let ratio = timing.makespan.ratio(bound);
+        println!("{mesh:<12} {kind:<14} {ratio:.3} of the bound, {:?}", start.elapsed());
+        assert!(ratio < most, "{kind} on {mesh}: {ratio}");
+    }
+}
+
+#[test]
+fn rails_of_eight_nodes() {
+    at_most(
+        rails(8, 8),
+        "D: 8, X: 8",
+        &[("AllGather", 1.03), ("ReduceScatter", 1.03), ("AllReduce", 1.03), ("AllToAll", 1.08)],
+    );
+}
+
+/// The devices of a leaf have twice the capacity of its links to the spines.
+#[test]
+fn fat_tree_two_to_one() {
+    at_most(
+        fat_tree(4),
+        "L: 8, X: 8",
+        &[("AllGather", 1.12), ("ReduceScatter", 1.12), ("AllReduce", 1.12), ("AllToAll", 2.16)],
+    );
+}
+
+/// One axis over all leaves: direct messages wait for each other on the links to the spines.
+#[test]
+fn fat_tree_four_to_one() {
+    at_most(
+        fat_tree(2),
+        "X: 64",
+        &[("AllGather", 1.03), ("ReduceScatter", 1.03), ("AllReduce", 1.03), ("AllToAll", 5.45)],
+    );
+}
+
+/// With links to the groups after its own, two messages around the ring of devices share a link in each group.
+#[test]
+fn dragonfly_of_five_groups() {
+    at_most(
+        dragonfly(true),
+        "X: 40",
+        &[("AllGather", 5.01), ("ReduceScatter", 5.01), ("AllReduce", 2.0), ("AllToAll", 4.76)],
+    );
+    at_most(dragonfly(false), "X: 40", &[("AllGather", 1.02), ("ReduceScatter", 1.02)]);
+}
