@@ -33,8 +33,11 @@ impl Search<'_> {
     /// The error for an impossible pin, with the possible ones.
     pub(super) fn impossible(&mut self, id: ValueId, pin: &Pin) -> PlanError {
         let ways = self.ways(id);
-        let reachable: Vec<&Assignment> =
-            ways.iter().filter(|(way, _)| self.source(id, way).iter().any(Option::is_some)).map(|(_, assignment)| assignment).collect();
+        let reachable: Vec<&Assignment> = ways
+            .iter()
+            .filter(|(way, _)| self.source(id, way).iter().any(Option::is_some))
+            .map(|(_, assignment)| assignment)
+            .collect();
         let choices: [&[usize]; 3] = [&[0], &[1], &[0, 1]];
         let of = |strategy| choices.map(|operands| Pin { strategy, operands: operands.to_vec() });
         let reduce = Pin { strategy: Strategy::Reduce, operands: Vec::new() };

@@ -1,6 +1,6 @@
 //! Detours around failed links.
 
-use super::routes::{Hop, Link, LinkSide};
+use super::hop::{Hop, Link, LinkSide};
 use super::{SwitchKind, Topology};
 use crate::mesh::{AxisId, DeviceId, Wiring};
 use rustc_hash::FxHashMap;

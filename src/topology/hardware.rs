@@ -1,7 +1,7 @@
 //! Hardware profiles: compute, memory and link rates.
 
 use super::engines::Engines;
-use super::fabric::Links;
+use super::listed::Links;
 use super::measured::Measured;
 use super::products::Products;
 use super::quantity;

@@ -9,6 +9,8 @@ mod detour;
 pub mod engines;
 pub mod fabric;
 mod hardware;
+mod hop;
+pub mod listed;
 mod measured;
 mod products;
 mod profile;
@@ -22,10 +24,11 @@ pub use fabric::Fabric;
 pub use hardware::{
     Attachment, Hardware, HopRule, LocalMoves, MeasuredProducts, Network, SwitchKind, Unit, WiringRule,
 };
+pub use hop::{Also, Hop, Link, LinkId, LinkSide};
 pub use measured::{Measured, Messages, Protocol, Traffic};
 pub use products::{ProductWork, Products, Shape, Tile, WorkTime};
 pub use profile::{ProfileDocument, ProfileError};
-pub use routes::{Also, Hop, Link, LinkId, LinkSide, RouteError};
+pub use routes::RouteError;
 pub use slices::Unlinked;
 
 use crate::dtype::DType;
@@ -205,7 +208,7 @@ pub enum TopologyError {
         #[label("disconnects the mesh")]
         at: Option<SourceSpan>,
     },
-    /// The mesh has another number of devices than the fabric of the hardware.
+    /// The fabric of the hardware has a different number of devices.
     #[error("the mesh has {}, the fabric of `{hardware}` has {devices}", counted(*mesh, "device"))]
     #[diagnostic(
         code("fabric-size"),
@@ -219,7 +222,7 @@ pub enum TopologyError {
         /// Number of devices of the mesh.
         mesh: u64,
         /// Source location of the mesh.
-        #[label("another number of devices")]
+        #[label("a different number of devices")]
         at: Option<SourceSpan>,
     },
     /// An axis on a fabric has a wiring or a network of its own.

@@ -1,8 +1,9 @@
 //! Hardware profiles as TOML.
 
 use super::engines::{Engines, Work};
-use super::fabric::{self, End, Links, Listed};
+use super::fabric::{self, Listed};
 use super::hardware::{Attachment, Hardware, HopRule, LocalMoves, Network, SwitchKind, WiringRule};
+use super::listed::{End, Links};
 use super::measured::{Measured, MeasuredDocument, Messages, Protocol};
 use super::products::{Products, ProductsDocument, Tile};
 use crate::diag::did_you_mean;

@@ -7,7 +7,7 @@ use shardc::compiler::Options;
 use shardc::mesh::Wiring;
 use shardc::report::step_bound;
 use shardc::sim::{clock, proof};
-use shardc::topology::fabric::{End, Links};
+use shardc::topology::listed::{End, Links};
 use shardc::topology::{Hardware, WiringRule};
 use shardc::units::Rate;
 

@@ -12,7 +12,7 @@ use shardc::dtype::DType;
 use shardc::layout::{Dims, Layout, Sharding};
 use shardc::mesh::{Axes, Axis, AxisId, AxisSet, DeviceId, Mesh, Wiring};
 use shardc::operator::Operator;
-use shardc::topology::fabric::{End, Links};
+use shardc::topology::listed::{End, Links};
 use shardc::topology::{Hardware, Topology, WiringRule};
 use shardc::units::{Rate, Time, TimeScale};
 use std::collections::BTreeSet;

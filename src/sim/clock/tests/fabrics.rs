@@ -3,7 +3,7 @@
 use super::super::{Order, run_in};
 use super::*;
 use crate::mesh::DeviceId;
-use crate::topology::fabric::{End, Links};
+use crate::topology::listed::{End, Links};
 use crate::topology::{HopRule, Network, WiringRule};
 use crate::units::Rate;
 use std::collections::BTreeMap;
