@@ -2,6 +2,7 @@
 //! each comes is a limit that may only get lower.
 
 use crate::common::{compile_by, first_collective};
+use crate::laws::collective_over;
 use itertools::Itertools;
 use shardc::compiler::Options;
 use shardc::mesh::Wiring;
@@ -83,20 +84,7 @@ fn hardware((switches, groups): Machine) -> Hardware {
 
 /// A collective over all axes, 240 MiB in full form.
 fn program(kind: &str, mesh: &str) -> String {
-    let axes: String = mesh.split(", ").map(|axis| &axis[..1]).collect();
-    let (input, line) = match kind {
-        "AllGather" => (format!("A: i8[I_{axes}, J]"), format!("AllGather_{axes}(A[I_{axes}, J]) -> B[I, J]")),
-        "ReduceScatter" => {
-            let line = format!("ReduceScatter_{{{axes},I}}(A[I, J]{{U_{axes}}}) -> B[I_{axes}, J]");
-            (format!("A: i8[I, J]{{U_{axes}}}"), line)
-        }
-        "AllToAll" => {
-            let line = format!("AllToAll_{{{axes},J}}(A[I_{axes}, J]) -> B[I, J_{axes}]");
-            (format!("A: i8[I_{axes}, J]"), line)
-        }
-        _ => (format!("A: i8[I, J]{{U_{axes}}}"), format!("AllReduce_{axes}(A[I, J]{{U_{axes}}}) -> B[I, J]")),
-    };
-    format!("mesh {{{mesh}}}\ndims {{I: 3840, J: 65280}}\n{input}\n{line}\n")
+    format!("mesh {{{mesh}}}\ndims {{I: 3840, J: 65280}}\n{}", collective_over(kind, mesh))
 }
 
 /// Each collective takes at least its bound, and at most these multiples of it.

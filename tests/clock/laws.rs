@@ -63,8 +63,8 @@ fn no_collective_beats_its_bound_and_rings_reach_it() {
     }
 }
 
-/// A collective over all axes of a mesh, with `V` bytes in full form on each device.
-fn ratio_over_several(kind: &str, mesh: &str, rows: u64) -> f64 {
+/// The input and the statement of a collective over all axes of a mesh.
+pub(crate) fn collective_over(kind: &str, mesh: &str) -> String {
     let axes: String = mesh.split(", ").map(|axis| &axis[..1]).collect();
     let (input, line) = match kind {
         "AllGather" => (format!("A: i8[I_{axes}, J]"), format!("AllGather_{axes}(A[I_{axes}, J]) -> B[I, J]")),
@@ -78,8 +78,14 @@ fn ratio_over_several(kind: &str, mesh: &str, rows: u64) -> f64 {
         }
         _ => (format!("A: i8[I, J]{{U_{axes}}}"), format!("AllReduce_{axes}(A[I, J]{{U_{axes}}}) -> B[I, J]")),
     };
+    format!("{input}\n{line}\n")
+}
+
+/// A collective over all axes of a mesh, with `V` bytes in full form on each device.
+fn ratio_over_several(kind: &str, mesh: &str, rows: u64) -> f64 {
+    let statements = collective_over(kind, mesh);
     let j = if rows.is_multiple_of(15) { 15 << 16 } else { 1 << 20 };
-    let source = format!("mesh {{{mesh}}} on tpu_v5p\ndims {{I: {rows}, J: {j}}}\n{input}\n{line}");
+    let source = format!("mesh {{{mesh}}} on tpu_v5p\ndims {{I: {rows}, J: {j}}}\n{statements}");
     let compiled = compile(&source);
     let timing = clock::run(&compiled.schedule, &compiled.topology).expect("a time");
     let bound = step_bound(&compiled.plan, first_collective(&compiled), &compiled.topology).bound.time();
