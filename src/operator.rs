@@ -215,6 +215,7 @@ impl fmt::Display for Operator {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mesh::AxisId;
 
     #[test]
     fn words_and_types() {
@@ -228,5 +229,27 @@ mod tests {
         let takes = |dtype| Operator::ALL.into_iter().filter(|operator| operator.takes(dtype)).count();
         let counts = DType::ALL.map(takes);
         assert_eq!(counts, [3, 6, 6, 6, 6, 6, 6, 6, 6, 7, 7, 7, 7, 7, 7]);
+    }
+
+    /// Roots that agree along the axes of both are one; others, and other operators, stay apart.
+    #[test]
+    fn roots_of_several_sums() {
+        let mesh = Mesh::of(&[("X", 3), ("Y", 4)]);
+        let [x, y] = [0, 1].map(AxisId::new);
+        let both = Axes::one(x).with(y);
+        let root = |rank, axes: Axes| {
+            let operator = Operator::Root(DeviceId(0)).with_root(rank, axes, &mesh);
+            (operator.expect("a rank"), axes.set())
+        };
+        let of = |sums: &[(Operator, AxisSet)]| Operator::of_sums(sums.iter().copied(), &mesh);
+        let (two, one, all) = (root(2, Axes::one(x)), root(1, Axes::one(y)), root(9, both));
+        assert_eq!(of(&[two, one]), [all.0]);
+        assert_eq!(of(&[all, two, one]), [all.0]);
+        assert_eq!(of(&[two, root(1, Axes::one(x))]).len(), 2);
+        assert_eq!(of(&[two, (Operator::Sum, AxisSet::one(y))]), [Operator::Sum, two.0]);
+        assert_eq!(all.0.within(AxisSet::one(y), &mesh), one.0);
+        assert_eq!(all.0.common(root(8, both).0, both.set(), &mesh), AxisSet::one(x));
+        assert_eq!(Operator::Root(DeviceId(0)).with_root(12, both, &mesh), None);
+        assert_eq!(Operator::Max.with_root(0, both, &mesh), None);
     }
 }

@@ -65,7 +65,7 @@ fn over_fabric(topology: &Topology, run: Axes) -> u64 {
     for (from, to) in mesh.devices().flat_map(|from| mesh.devices().map(move |to| (from, to))) {
         if group(from) == group(to) {
             for hop in topology.route(from, to, Route::Shortest).unwrap_or_default() {
-                std::iter::once(hop.link).chain(hop.also.iter()).for_each(|id| *messages.entry(id).or_default() += 1);
+                hop.links().for_each(|id| *messages.entry(id).or_default() += 1);
             }
         }
     }

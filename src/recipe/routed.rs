@@ -111,7 +111,7 @@ fn network(topology: &Topology, bytes: u64) -> Option<Network> {
                 continue;
             }
             let mut used = Vec::new();
-            for link in way.iter().flat_map(|hop| std::iter::once(hop.link).chain(hop.also.iter())) {
+            for link in way.iter().flat_map(topology::Hop::links) {
                 let number = links.len();
                 if let std::collections::btree_map::Entry::Vacant(new) = links.entry(link) {
                     new.insert(number);

@@ -9,7 +9,7 @@ use super::{Lowering, Objective, Recipe, Stage, idle, permute};
 use crate::collective::{Collective, CollectiveKind};
 use crate::dtype::DType;
 use crate::function::{Function, Unary};
-use crate::layout::Layout;
+use crate::layout::{Layout, Sharding};
 use crate::mesh::{Axes, AxisSet, Wiring};
 use crate::method::Method;
 use crate::operator::Operator;
@@ -244,11 +244,8 @@ impl<'a> Tuner<'a> {
         // If only one device of each group holds the operand, the others neither send nor store it.
         let absent = if from.sharding.operator.is_root() { from.sharding.open } else { AxisSet::NONE };
         let part = self.part(collective.axes(&from.sharding, mesh).union(recipe.borrowed()).union(absent));
-        let mut sharding = part.sharding(&from.sharding);
-        sharding.dims = vec![Axes::NONE; from.dims.len()];
-        if absent.is_empty() {
-            sharding.set_open(AxisSet::NONE);
-        }
+        let held = if absent.is_empty() { Sharding::default() } else { part.sharding(&from.sharding) };
+        let sharding = Sharding { dims: vec![Axes::NONE; from.dims.len()], ..held };
         let there = recipe.renumbered(&|axis| part.axis(axis));
         let extents = from.local_extents(mesh);
         let (schedule, result) =

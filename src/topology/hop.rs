@@ -103,3 +103,10 @@ pub struct Hop {
     /// The device that is reached; `None` while the message is stored in a switch.
     pub to: Option<DeviceId>,
 }
+
+impl Hop {
+    /// All links that it occupies, that of the sender first.
+    pub fn links(&self) -> impl Iterator<Item = LinkId> + use<> {
+        std::iter::once(self.link).chain(self.also.iter())
+    }
+}

@@ -416,8 +416,7 @@ impl Topology {
     /// only, like the port of a switch, and the hop has the latency of all its links and the rate of the slowest.
     pub fn over_fabric(&self, hop: &Hop, link: LinkId, bytes: u64) -> Option<[Time; 2]> {
         let fabric = self.fabric.as_ref()?;
-        let cables =
-            || std::iter::once(hop.link).chain(hop.also.iter()).map(|id| fabric.cables()[self.row(id) as usize]);
+        let cables = || hop.links().map(|id| fabric.cables()[self.row(id) as usize]);
         let takes = |rate: Rate| self.scale.at_rate(u128::from(bytes), rate);
         let latency: u64 = cables().map(|cable| cable.latency).fold(0, u64::saturating_add);
         let (latency, bandwidth) = (self.scale.picoseconds(latency), cables().map(|cable| takes(cable.rate)).max()?);

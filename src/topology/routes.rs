@@ -408,7 +408,7 @@ mod tests {
 
     fn shown(topology: &Topology, from: u32, to: u32, route: Route) -> Result<Vec<String>, RouteError> {
         let hops = topology.route(DeviceId(from), DeviceId(to), route)?;
-        let ids = hops.iter().flat_map(|hop| std::iter::once(hop.link).chain(hop.also.iter()));
+        let ids = hops.iter().flat_map(Hop::links);
         Ok(ids.map(|id| topology.show_link(id).to_string()).collect())
     }
 
@@ -449,11 +449,7 @@ mod tests {
                     let distance = if wiring == Wiring::Switch { along.max().unwrap_or(0) } else { along.sum() };
                     assert_eq!(hops.len(), distance as usize);
                     assert_eq!(hops.last().map_or(Some(from), |hop| hop.to), Some(to));
-                    assert!(
-                        hops.iter()
-                            .flat_map(|hop| std::iter::once(hop.link).chain(hop.also.iter()))
-                            .all(|id| all.contains(&id))
-                    );
+                    assert!(hops.iter().flat_map(Hop::links).all(|id| all.contains(&id)));
                 }
             }
         }

@@ -271,7 +271,7 @@ impl<'a> Arrival<'a> {
         let time = time.on(topology, &hop, hop.link, bytes);
         let is_first = sender.is_some();
         let on = |link| (Resource::Link(link), time.on(topology, &hop, link, bytes).busy(is_first));
-        let mut needs: Vec<_> = std::iter::once(hop.link).chain(hop.also.iter()).map(on).collect();
+        let mut needs: Vec<_> = hop.links().map(on).collect();
         let engine = self.engine(OpId::new(turn.1));
         let sending = sender.zip(engine).map(|(sender, engine)| Resource::Engine(sender, engine));
         needs.extend(sending.map(|engine| (engine, time.busy(is_first))));

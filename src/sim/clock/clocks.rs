@@ -160,7 +160,7 @@ impl Clocks {
             Leaves::Sender(engine) => (true, engine),
             Leaves::Between => (false, None),
         };
-        let links = || std::iter::once(hop.link).chain(hop.also.iter());
+        let links = || hop.links();
         let free =
             engine.map_or(self.link_free(hop.link), |engine| self.link_free(hop.link).max(self.engines.free(engine)));
         let free = hop.also.iter().fold(free, |free, link| free.max(self.link_free(link)));
