@@ -426,7 +426,7 @@ impl Checker {
         }
         if dtype.is_none() && !FUNCTIONS.contains(&name) {
             let whole = subscript.iter().fold(function.node.clone(), |whole, item| format!("{whole}_{}", item.node));
-            if self.lost.contains(&whole) {
+            if self.nameless || self.lost.contains(&whole) {
                 return Err(Failure::Reported);
             }
             return Err(unknown_function(function, subscript).into());

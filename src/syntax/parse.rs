@@ -6,6 +6,7 @@ use super::expected::explain;
 use super::foreign::{self, is_import};
 use super::grammar::{Rule, ShardParser};
 use super::known::Known;
+use super::slips::KERNEL_FACTS;
 use super::split::{DEEPEST, Piece, Trouble, is_blank, opens_block, pieces};
 use super::{Ast, Statement, StatementKind};
 use crate::characters;
@@ -80,6 +81,8 @@ struct Reader {
     errors: usize,
     /// Number of open unknown statements that end in a brace; their `}` is not reported again.
     unknown: usize,
+    /// Whether the last statement was a kernel with a syntax error; what it says of itself is not reported again.
+    kernel_lost: bool,
 }
 
 /// An open block.
@@ -109,8 +112,16 @@ impl Reader {
                 }
                 self.blocks.push(Block { head: span, opened: fits.then_some(kind), body: Vec::new() });
             }
-            Ok(statement) => self.push(statement),
+            Ok(statement) => {
+                self.kernel_lost = false;
+                self.push(statement);
+            }
+            Err(_) if self.kernel_lost && KERNEL_FACTS.contains(&first_word(text)) => {
+                lose(&mut self.ast, piece.span, text);
+                self.errors += 1;
+            }
             Err(error) => {
+                self.kernel_lost = first_word(text) == "kernel";
                 if opens_block(first_word(text), after_word(text)) {
                     self.blocks.push(Block { head: piece.span, opened: None, body: Vec::new() });
                 } else {
@@ -221,7 +232,12 @@ fn looks_like_head(text: &str) -> bool {
 /// Keeps the words that a failed statement would have declared.
 fn lose(ast: &mut Ast, span: Span, text: &str) {
     ast.lost.extend(words(text));
-    ast.nameless |= text.starts_with([':', '=']);
+    let is_named = |rest: &str| {
+        let name = first_word(rest);
+        !name.is_empty() && rest[name.len()..].trim_start_matches(is_blank).starts_with('(')
+    };
+    let declares = matches!(first_word(text), "kernel" | "def");
+    ast.nameless |= text.starts_with([':', '=']) || declares && !is_named(after_word(text));
     let arrow = text.rfind(['>', '→', '⟶']).or_else(|| text.rfind("\\to")).or_else(|| text.rfind("rightarrow"));
     let results = match (text.find('='), arrow) {
         (_, Some(arrow)) => &text[arrow..],

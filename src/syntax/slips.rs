@@ -16,6 +16,9 @@ use strsim::osa_distance;
 /// Statements longer than this are not corrected.
 const LONGEST: usize = 400;
 
+/// The words that begin the facts of a declared kernel.
+pub(super) const KERNEL_FACTS: [&str; 4] = ["shard", "flops", "bytes", "reference"];
+
 /// A corrected statement.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Slip {
@@ -450,13 +453,12 @@ fn iterations(text: &str) -> Option<String> {
 
 /// `kernel f(x[B]) -> [B] shard B flop 2*B`.
 fn kernel_facts(text: &str) -> Option<String> {
-    const FACTS: [&str; 4] = ["shard", "flops", "bytes", "reference"];
     let arrow = text.strip_prefix("kernel ").and_then(|_| text.find("->"))?;
     let end = arrow + text[arrow..].find(']')? + 1;
     let mut line = text[..end].to_owned();
     for word in text[end..].split_whitespace() {
         let bare = word.trim_matches([',', ':', '=']);
-        match FACTS.into_iter().find(|fact| bare.len() > 3 && osa_distance(bare, fact) <= 1) {
+        match KERNEL_FACTS.into_iter().find(|fact| bare.len() > 3 && osa_distance(bare, fact) <= 1) {
             Some(fact) => line = format!("{}, {fact}", line.trim_end_matches([',', ' '])),
             None => line = format!("{line} {word}"),
         }
