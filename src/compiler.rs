@@ -15,7 +15,7 @@ use crate::schedule::Schedule;
 use crate::sim::clock;
 use crate::sim::proof::{self, Flaw, Proof};
 use crate::span::{LineIndex, Span};
-use crate::syntax::{self, Ast, SetError, StatementKind};
+use crate::syntax::{self, Ast, Extent, SetError, StatementKind};
 use crate::topology::{Hardware, Topology, TopologyError};
 use crate::units::Time;
 use itertools::Itertools;
@@ -117,7 +117,7 @@ fn with_lines((program, diagnostics): (Option<Program>, Diagnostics), source: &s
 /// If the program has no such dim, or it is a composite.
 pub fn check_with(
     source: &str,
-    sizes: &[(String, u64)],
+    sizes: &[(String, Extent)],
     spelling: Spelling,
     given: Option<&Hardware>,
 ) -> Result<(Option<Program>, Diagnostics), SetError> {
@@ -125,7 +125,7 @@ pub fn check_with(
         Spelling::Exact => syntax::parse(source),
         Spelling::Lenient => syntax::parse_lenient(source),
     };
-    sizes.iter().try_for_each(|(name, size)| ast.set(name, *size))?;
+    sizes.iter().try_for_each(|(name, extent)| ast.set(name, extent))?;
     // Fixes are tried on the text, which would have other sizes, or is not read as it stands.
     let same = sizes.is_empty() && spelling == Spelling::Exact;
     Ok(with_lines(check_parsed(Some(source).filter(|_| same), &ast, diagnostics, given), source))
@@ -140,12 +140,11 @@ fn check_parsed(
     let (program, more) = program::check(ast);
     diagnostics.extend(more);
     if let Some(program) = &program {
-        match hardware(program) {
-            // The name of a profile in a file.
-            Err(_) if given.is_some() => {}
+        // Where the hardware is not named it may still be given from outside.
+        let is_known = given.is_some() || program.hardware.is_some();
+        match given.cloned().map_or_else(|| hardware(program), Ok) {
             Err(unknown) => unknown.report(mesh_of(ast), source, &mut diagnostics),
-            // Where the hardware is not named it may still be given from outside.
-            Ok(hardware) if program.hardware.is_some() => match wired(program, hardware) {
+            Ok(hardware) if is_known => match wired(program, hardware) {
                 Ok(topology) => diagnostics.extend(unlike(ast, &topology)),
                 Err(error) if error.is_written() => diagnostics.push(&error),
                 Err(_) => {}
@@ -369,7 +368,7 @@ fn hardware(program: &Program) -> Result<Hardware, UnknownHardware> {
 /// Errors of the planner, and statements with implicit communication.
 pub fn check_strict(
     source: &str,
-    sizes: &[(String, u64)],
+    sizes: &[(String, Extent)],
     spelling: Spelling,
     program: &Program,
     options: &Options,

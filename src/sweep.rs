@@ -7,7 +7,7 @@ use crate::expect;
 use crate::parallel::in_parallel;
 use crate::plan::{Plan, StepOp};
 use crate::program::Program;
-use crate::syntax::{self, SetError, StatementKind};
+use crate::syntax::{self, Extent, SetError, StatementKind};
 use crate::topology::{Hardware, Topology};
 use crate::units::{Bytes, Time};
 use itertools::Itertools;
@@ -16,7 +16,7 @@ use itertools::Itertools;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Point {
     /// Sizes of dims and axes that override the written ones.
-    pub sizes: Vec<(String, u64)>,
+    pub sizes: Vec<(String, Extent)>,
     /// Hardware that overrides the program's.
     pub hardware: Option<Hardware>,
 }
@@ -64,15 +64,16 @@ pub type Outcome = Result<Figures, String>;
 /// All combinations of values, the last name varying fastest.
 ///
 /// - `hardware`: machines; empty for the one of the program.
-pub fn points(values: &[(String, Vec<u64>)], hardware: &[Hardware]) -> Vec<Point> {
-    let named = |(name, values): &(String, Vec<u64>)| values.iter().map(|value| (name.clone(), *value)).collect_vec();
+pub fn points(values: &[(String, Vec<Extent>)], hardware: &[Hardware]) -> Vec<Point> {
+    let named =
+        |(name, values): &(String, Vec<Extent>)| values.iter().map(|value| (name.clone(), value.clone())).collect_vec();
     // The product of no lists is one empty combination.
     let sizes = values.iter().map(named).multi_cartesian_product().collect_vec();
     let machines = || {
         let none = if hardware.is_empty() { Some(None) } else { None };
         hardware.iter().cloned().map(Some).chain(none)
     };
-    let at = |sizes: Vec<(String, u64)>| machines().map(move |hardware| Point { sizes: sizes.clone(), hardware });
+    let at = |sizes: Vec<(String, Extent)>| machines().map(move |hardware| Point { sizes: sizes.clone(), hardware });
     sizes.into_iter().flat_map(at).collect()
 }
 
@@ -157,9 +158,12 @@ pub fn crossings(
         Ok(found.first().and_then(|found| found.as_ref().ok()).map(computes))
     };
     let split = |point: &Point| {
-        let (mut others, last) = (point.clone(), point.sizes.last().cloned());
-        others.sizes.pop();
-        last.map(|last| (others, last))
+        let mut others = point.clone();
+        match others.sizes.pop()? {
+            (name, Extent::Size(size)) => Some((others, (name, size))),
+            // There is nothing between two axes.
+            (_, Extent::Axis(_)) => None,
+        }
     };
     // By what is the same, in their order.
     let mut lines: Vec<(Point, Vec<(u64, bool)>)> = Vec::new();
@@ -180,7 +184,7 @@ pub fn crossings(
             while is_found && high - low > 1 {
                 let middle = low + (high - low) / 2;
                 let mut point = others.clone();
-                point.sizes.push((name.clone(), middle));
+                point.sizes.push((name.clone(), Extent::Size(middle)));
                 match at(&point)? {
                     Some(side) if side == before => low = middle,
                     Some(_) => high = middle,
@@ -248,11 +252,16 @@ mod tests {
     const SOURCE: &str =
         "mesh {X: 4} on tpu_v5e\ndims {B: 64, D: 512, F: 512}\nA: bf16[B_X, D]\nW: bf16[D_X, F]\nC = A * W\n";
 
+    fn sizes(all: &[u64]) -> Vec<Extent> {
+        all.iter().map(|size| Extent::Size(*size)).collect()
+    }
+
     #[test]
     fn points_are_all_combinations() {
-        let values = [("B".to_owned(), vec![1, 2]), ("X".to_owned(), vec![4, 8, 16])];
+        let values = [("B".to_owned(), sizes(&[1, 2])), ("X".to_owned(), sizes(&[4, 8, 16]))];
         let found = points(&values, &[]);
-        let pairs: Vec<Vec<u64>> = found.iter().map(|point| point.sizes.iter().map(|(_, n)| *n).collect()).collect();
+        let pairs: Vec<Vec<u64>> =
+            found.iter().map(|point| point.sizes.iter().map(|(_, n)| n.size()).collect()).collect();
         assert_eq!(pairs, [[1, 4], [1, 8], [1, 16], [2, 4], [2, 8], [2, 16]]);
         let machines = ["tpu_v5e", "h100"].map(|name| Hardware::named(name).expect("shipped"));
         assert_eq!(points(&values, &machines).len(), 12);
@@ -263,7 +272,7 @@ mod tests {
     #[test]
     fn figures_are_those_of_the_written_program() {
         let options = Options { overlap: Overlapping::None, ..Options::default() };
-        let values = [("B".to_owned(), vec![64, 4096]), ("X".to_owned(), vec![2, 4])];
+        let values = [("B".to_owned(), sizes(&[64, 4096])), ("X".to_owned(), sizes(&[2, 4]))];
         let points = points(&values, &[]);
         let found = sweep(SOURCE, Spelling::Exact, &options, &points, || {}).expect("known names");
         for (point, found) in points.iter().zip(found) {
@@ -281,7 +290,7 @@ mod tests {
         let source = "mesh {X: 16} on tpu_v5e\ndims {B: 64, D: 8192, F: 8192}\nA: bf16[B_X, D]\nW: bf16[D_X, F]\n\
                       C[B_X, F] = A * W\n";
         let options = Options { costs: CostModel::Book, overlap: Overlapping::None, ..Options::default() };
-        let points = points(&[("B".to_owned(), vec![1 << 12, 1 << 15, 1 << 18])], &[]);
+        let points = points(&[("B".to_owned(), sizes(&[1 << 12, 1 << 15, 1 << 18]))], &[]);
         let outcomes = sweep(source, Spelling::Exact, &options, &points, || {}).expect("known names");
         let found = crossings(source, Spelling::Exact, &options, &points, &outcomes).expect("known names");
         let [crossing] = found.as_slice() else { panic!("{found:?}") };
@@ -293,7 +302,7 @@ mod tests {
 
     #[test]
     fn what_has_no_plan_says_why() {
-        let point = |name: &str, size| Point { sizes: vec![(name.to_owned(), size)], hardware: None };
+        let point = |name: &str, size| Point { sizes: vec![(name.to_owned(), Extent::Size(size))], hardware: None };
         let source = format!("{SOURCE}limit memory 100kB\n");
         let options = Options::default();
         let found = sweep(&source, Spelling::Exact, &options, &[point("B", 1 << 20)], || {}).expect("a known name");

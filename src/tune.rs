@@ -6,15 +6,20 @@
 //!
 //! A mesh whose lower bound is not below the fastest plan found for as many devices is not planned.
 
+mod maps;
+
 use crate::compiler::{self, Options, Spelling};
 use crate::costs;
 use crate::diag::Severity;
 use crate::parallel::{in_parallel, workers};
 use crate::program::{Definition, Program};
-use crate::span::Span;
+use crate::span::{Span, Spanned};
 use crate::sweep::{self, Figures, Point};
-use crate::syntax::{self, Brackets, SetError, Statement, StatementKind};
+use crate::syntax::{self, Brackets, Extent, SetError, Statement, StatementKind};
+use crate::topology::Hardware;
 use std::time::{Duration, Instant};
+
+pub use maps::{PhysicalAxis, machine, maps};
 
 /// What became of a mesh.
 #[derive(Clone, Debug, PartialEq)]
@@ -98,7 +103,7 @@ pub fn tune(
     });
     let mut tried = bounded.into_iter().collect::<Result<Vec<Tried>, SetError>>()?;
     // The lowest bound first; of equal ones those with the fewest axes in use, which take the least time to plan.
-    let in_use = |tried: &Tried| tried.point.sizes.iter().filter(|(_, size)| *size > 1).count();
+    let in_use = |tried: &Tried| tried.point.sizes.iter().filter(|(_, extent)| extent.size() > 1).count();
     let mut order: Vec<usize> = (0..tried.len()).collect();
     order.sort_by(|a, b| {
         let [a, b] = [&tried[*a], &tried[*b]];
@@ -208,25 +213,45 @@ pub fn opened(source: &str, program: &Program) -> String {
     })
 }
 
-/// A program with the sizes and layouts of a plan.
+/// A program with the sizes, hardware and layouts of a plan.
 ///
+/// - `point`: hardware that is not shipped has a file, whose name the program does not know; it is not written.
 /// - `filled`: arrays with layouts: `A[I_X, J]`.
-pub fn written(source: &str, sizes: &[(String, u64)], filled: &[String]) -> String {
+pub fn written(source: &str, point: &Point, filled: &[String]) -> String {
     let text = rewritten(source, |name, brackets| {
         let is_open = brackets.free.is_some() || brackets.dims.iter().any(|dim| brackets.hole(dim).is_some());
         let layout = filled.iter().find_map(|array| array.strip_prefix(name).filter(|rest| rest.starts_with('[')));
         layout.filter(|_| is_open).map(str::to_owned)
     });
-    let (ast, _) = syntax::parse(&text);
+    let (mut ast, _) = syntax::parse(&text);
+    let shipped = point.hardware.as_ref().filter(|own| Hardware::named(&own.name).as_ref() == Some(*own));
     let mut edits = Vec::new();
-    for statement in &ast.statements {
-        if let StatementKind::Mesh { axes, .. } = &statement.kind {
+    for statement in &mut ast.statements {
+        if let StatementKind::Mesh { axes, hardware } = &mut statement.kind {
             for axis in axes {
-                let size = sizes.iter().find(|(name, _)| *name == axis.name.node);
-                edits.extend(size.map(|(_, size)| (axis.size.span, size.to_string())));
+                let size = point.sizes.iter().find(|(name, _)| *name == axis.name.node);
+                edits.extend(size.map(|(_, extent)| (axis.size.span, extent.to_string())));
+            }
+            let end = Span { start: statement.span.end, end: statement.span.end };
+            let at = hardware.as_ref().map_or(end, |name| name.span);
+            edits.extend(shipped.map(|own| match hardware {
+                Some(_) => (at, own.name.clone()),
+                None => (at, format!(" on {}", own.name)),
+            }));
+            if let Some(own) = shipped {
+                *hardware = Some(Spanned { node: own.name.clone(), span: at });
             }
         }
     }
+    if !point.sizes.iter().any(|(_, extent)| matches!(extent, Extent::Axis(_))) {
+        return edited(text, edits);
+    }
+    // Wiring and network change, too: the whole statement is written again.
+    for (name, extent) in &point.sizes {
+        ast.set(name, extent).ok();
+    }
+    let meshes = ast.statements.iter().filter(|statement| matches!(statement.kind, StatementKind::Mesh { .. }));
+    let edits = meshes.map(|mesh| (mesh.span, mesh.to_string())).collect();
     edited(text, edits)
 }
 

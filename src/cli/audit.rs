@@ -9,7 +9,7 @@ use crate::compiler;
 use crate::diag::Diagnostics;
 use crate::import;
 use crate::report::audit::Audit as Findings;
-use crate::syntax::{self, StatementKind};
+use crate::syntax::{self, Extent, StatementKind};
 use crate::topology::Topology;
 use clap::Args;
 use std::path::Path;
@@ -114,11 +114,11 @@ fn program_of(path: &str) -> Result<Source, Failure> {
 }
 
 /// The statements of a program that declare its machine.
-fn machine_of(source: &str, sizes: &[(String, u64)]) -> String {
+fn machine_of(source: &str, sizes: &[(String, Extent)]) -> String {
     let (mut ast, _) = syntax::parse(source);
-    for (name, size) in sizes {
+    for (name, extent) in sizes {
         // Names of dims, too; all were checked with the program.
-        ast.set(name, *size).ok();
+        ast.set(name, extent).ok();
     }
     let is_of_machine = |kind: &StatementKind| {
         matches!(kind, StatementKind::Mesh { .. } | StatementKind::View { .. } | StatementKind::Link { .. })

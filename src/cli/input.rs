@@ -11,6 +11,7 @@ use crate::picture::terminal::Paint;
 use crate::program::Program;
 use crate::report::document;
 use crate::schedule::is_schedule;
+use crate::syntax::{AxisShape, Extent};
 use crate::topology;
 use anstream::AutoStream;
 use std::io::{Read, Write};
@@ -25,7 +26,7 @@ pub(super) struct Source {
     pub(super) name: String,
     pub(super) text: String,
     /// Sizes that override the written ones.
-    sizes: Vec<(String, u64)>,
+    sizes: Vec<(String, Extent)>,
     spelling: Spelling,
 }
 
@@ -41,7 +42,7 @@ impl Source {
     }
 
     /// Sets the sizes that override the written ones.
-    pub(super) fn with(self, sizes: &[(String, u64)]) -> Source {
+    pub(super) fn with(self, sizes: &[(String, Extent)]) -> Source {
         Source { sizes: sizes.to_vec(), ..self }
     }
 
@@ -109,8 +110,8 @@ fn other_kind(name: &str, text: &str) -> Option<String> {
     })
 }
 
-/// Parses `B=16`.
-pub(super) fn size(text: &str) -> Result<(String, u64), String> {
+/// Parses `B=16` or `X=4x4 over dcn`.
+pub(super) fn size(text: &str) -> Result<(String, Extent), String> {
     let expected = || match text.split_once(':') {
         Some((name, size)) => format!("write `{}={}`", name.trim(), size.trim()),
         None => "expected a name and a size, such as `B=16`".to_owned(),
@@ -119,7 +120,11 @@ pub(super) fn size(text: &str) -> Result<(String, u64), String> {
     match number(size) {
         Ok(0) => Err("sizes are 1 or more".to_owned()),
         Err(why) if size.contains(',') => Err(format!("{why}; `shardc sweep` takes several sizes")),
-        size => Ok((name.trim().to_owned(), size?)),
+        Ok(size) => Ok((name.trim().to_owned(), Extent::Size(size))),
+        Err(why) => match AxisShape::parse(size) {
+            Some(shape) => Ok((name.trim().to_owned(), Extent::Axis(shape))),
+            None => Err(why),
+        },
     }
 }
 

@@ -46,6 +46,7 @@ mod watch;
 use crate::compiler::{Options, Overlapping, Resharding};
 use crate::costs::CostModel;
 use crate::recipe::Lowering;
+use crate::syntax::Extent;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use pictures::Pictures;
@@ -167,9 +168,9 @@ struct Common {
 /// Sizes of dims and axes that override the program's.
 #[derive(Clone, Debug, Args)]
 struct Sizes {
-    /// Override the size of a dim or a mesh axis
+    /// Override the size of a dim or a mesh axis, or an axis as a whole: `X=4x4`, `"D=16 over ib"`
     #[arg(long, value_name = "NAME=SIZE", value_parser = input::size)]
-    set: Vec<(String, u64)>,
+    set: Vec<(String, Extent)>,
 }
 
 #[derive(Clone, Copy, Debug, Args)]

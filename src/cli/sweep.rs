@@ -6,6 +6,7 @@ use crate::compiler::{Options, Overlapping, Spelling};
 use crate::costs::CostModel;
 use crate::report::sweep::Rows;
 use crate::sweep;
+use crate::syntax::{AxisShape, Extent};
 use clap::{Args, ValueEnum};
 use std::collections::BTreeSet;
 
@@ -16,9 +17,12 @@ const MOST_POINTS: usize = 1 << 16;
 pub(super) struct Sweep {
     /// A program; `-` is standard input
     file: String,
-    /// Sizes for a dim or a mesh axis: `B=16,32`, `B=16..1M` (doubling), `B=16..64x4`, `B=16..64+16`
+    /// Sizes for a dim or a mesh axis: `B=16,32`, `B=16..1M` (doubling), `B=16..64x4`, `B=16..64+16`; whole axes: `X=16,4x4`
     #[arg(long, value_name = "NAME=SIZES", value_parser = values)]
-    set: Vec<(String, Vec<u64>)>,
+    set: Vec<(String, Vec<Extent>)>,
+    /// Sizes for several axes, and their product: `data=1..64, model=1..8, product=64`
+    #[arg(long, value_name = "AXES", value_parser = mesh, conflicts_with = "devices")]
+    mesh: Option<Mesh>,
     /// Keep only meshes of this many devices
     #[arg(long, value_name = "COUNT", value_parser = input::number)]
     devices: Option<u64>,
@@ -70,14 +74,49 @@ enum Format {
     Json,
 }
 
+/// Meshes of a sweep.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Mesh {
+    /// Sizes by axis.
+    axes: Vec<(String, Vec<Extent>)>,
+    /// Number of devices of the whole mesh, if given.
+    product: Option<u64>,
+}
+
+/// Parses `data=1..64, model=1,2,4, product=64`.
+fn mesh(text: &str) -> Result<Mesh, String> {
+    let mut found = Mesh { axes: Vec::new(), product: None };
+    for part in text.split(',') {
+        match (part.split_once('='), found.axes.last_mut()) {
+            (Some((name, devices)), _) if name.trim() == "product" => found.product = Some(input::number(devices)?),
+            (Some(_), _) => found.axes.push(values(part)?),
+            // Another size of the same axis.
+            (None, Some((_, sizes))) => sizes.extend(extents(part.trim())?),
+            (None, None) => {
+                return Err("expected axes and sizes, such as `data=1..64, model=1..8, product=64`".to_owned());
+            }
+        }
+    }
+    Ok(found)
+}
+
 /// Parses `B=16..1Mx2`.
-fn values(text: &str) -> Result<(String, Vec<u64>), String> {
+fn values(text: &str) -> Result<(String, Vec<Extent>), String> {
     let (name, list) = text.split_once('=').ok_or("expected a name and sizes, such as `B=16,32` or `B=16..1M`")?;
     let mut found = Vec::new();
     for item in list.split(',') {
-        found.extend(range(item.trim())?);
+        found.extend(extents(item.trim())?);
     }
     Ok((name.trim().to_owned(), found))
+}
+
+/// Parses a range, or an axis: `4x4`.
+fn extents(text: &str) -> Result<Vec<Extent>, String> {
+    match (range(text), AxisShape::parse(text)) {
+        (Ok(sizes), _) => Ok(sizes.into_iter().map(Extent::Size).collect()),
+        (Err(_), Some(shape)) => Ok(vec![Extent::Axis(shape)]),
+        (Err(why), None) => Err(why),
+    }
 }
 
 /// Parses `16`, `16..64`, `16..64x4` or `16..64+16`.
@@ -102,19 +141,21 @@ impl Sweep {
         let source = input::source(&self.file)?;
         let spelling = if self.lenient { Spelling::Lenient } else { Spelling::Exact };
         let hardware = self.hardware.iter().map(|name| input::hardware(name)).collect::<Result<Vec<_>, _>>()?;
-        let count = self.set.iter().try_fold(hardware.len().max(1), |count, (_, sizes)| count.checked_mul(sizes.len()));
+        let mesh = self.mesh.iter().flat_map(|mesh| mesh.axes.iter().cloned());
+        let set: Vec<_> = mesh.chain(self.set.iter().cloned()).collect();
+        let count = set.iter().try_fold(hardware.len().max(1), |count, (_, sizes)| count.checked_mul(sizes.len()));
         if count.is_none_or(|count| count > MOST_POINTS) {
             return Err(Failure::Call(format!("the sweep has more than {MOST_POINTS} points; give fewer sizes")));
         }
         let mut names = BTreeSet::new();
-        if let Some((name, _)) = self.set.iter().find(|(name, _)| !names.insert(name)) {
+        if let Some((name, _)) = set.iter().find(|(name, _)| !names.insert(name)) {
             return Err(Failure::Call(format!("`--set {name}` is given twice: separate its sizes by commas")));
         }
         let budget = self.effort.start()?.until(interrupt::flag()?);
         let options = Options { costs: self.costs, overlap: self.overlap, budget, ..Options::default() };
-        let mut points = sweep::points(&self.set, &hardware);
+        let mut points = sweep::points(&set, &hardware);
         let unknown = |error| Failure::Call(format!("`--set`: {error} (in `{}`)", source.name));
-        if let Some(wanted) = self.devices {
+        if let Some(wanted) = self.devices.or(self.mesh.as_ref().and_then(|mesh| mesh.product)) {
             let mut kept = Vec::new();
             for point in points {
                 // A point that is not a valid program stays, so that the table says why.
@@ -166,11 +207,12 @@ impl Sweep {
 
 #[cfg(test)]
 mod tests {
-    use super::values;
+    use super::{mesh, values};
+    use crate::syntax::Extent;
 
     #[test]
     fn sizes_are_lists_and_ranges() {
-        let found = |text: &str| values(text).map(|(_, sizes)| sizes);
+        let found = |text: &str| values(text).map(|(_, sizes)| sizes.iter().map(Extent::size).collect::<Vec<u64>>());
         assert_eq!(found("B=16"), Ok(vec![16]));
         assert_eq!(found("B=1,4k,3"), Ok(vec![1, 4096, 3]));
         assert_eq!(found("B=16..128"), Ok(vec![16, 32, 64, 128]));
@@ -178,6 +220,25 @@ mod tests {
         assert_eq!(found("B=16..64+24, 7"), Ok(vec![16, 40, 64, 7]));
         for wrong in ["B", "B=", "B=4..2", "B=0..4", "B=1..4x1", "B=1..4+0", "B=a", "B=1..2..3"] {
             assert!(values(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn meshes_are_axes_with_a_product() {
+        let found = |text: &str| {
+            let mesh = mesh(text)?;
+            let axis = |(name, sizes): (String, Vec<Extent>)| {
+                format!("{name}: {}", sizes.iter().map(Extent::to_string).collect::<Vec<_>>().join(" "))
+            };
+            Ok::<_, String>((mesh.axes.into_iter().map(axis).collect::<Vec<_>>().join("; "), mesh.product))
+        };
+        assert_eq!(
+            found("data=1..64x4, model=1,2, 4x4 over dcn, product=64"),
+            Ok(("data: 1 4 16 64; model: 1 2 4x4 over dcn".to_owned(), Some(64)))
+        );
+        assert_eq!(found("X=8"), Ok(("X: 8".to_owned(), None)));
+        for wrong in ["", "8", "product", "product=x", "X=8, Y", "X=", "8, X=8"] {
+            assert!(mesh(wrong).is_err(), "{wrong}");
         }
     }
 }

@@ -2,12 +2,13 @@
 
 use super::progress::Progress;
 use super::{Failure, Output, Sizes, effort, files, input, interrupt};
-use crate::compiler::{Options, Overlapping, Spelling};
+use crate::compiler::{self, Options, Overlapping, Spelling};
 use crate::costs::CostModel;
 use crate::report::tune::Tuned;
 use crate::sweep::{self, Point};
+use crate::syntax::Extent;
 use crate::tune;
-use clap::Args;
+use clap::{ArgGroup, Args};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
@@ -15,12 +16,16 @@ use std::path::PathBuf;
 const MOST_MESHES: usize = 1 << 16;
 
 #[derive(Debug, Args)]
+#[command(group(ArgGroup::new("meshes").required(true).args(["devices", "topology"])))]
 pub(super) struct Tune {
     /// A program; `-` is standard input
     file: String,
     /// Numbers of devices, separated by commas; all meshes of the program's axes with as many devices are tried
-    #[arg(long, value_name = "COUNTS", value_delimiter = ',', required = true, value_parser = input::number)]
+    #[arg(long, value_name = "COUNTS", value_delimiter = ',', value_parser = input::number)]
     devices: Vec<u64>,
+    /// The physical axes of the machine, such as `8x8x4` or `16 over ib, 8`; all maps of them to the program's axes are tried
+    #[arg(long, value_name = "AXES")]
+    topology: Option<String>,
     /// Leave the layouts of all inputs to the plan; otherwise of those with `_?`
     #[arg(long)]
     open: bool,
@@ -47,6 +52,12 @@ pub(super) struct Tune {
     format: Output,
 }
 
+/// Meshes with the sizes, or the physical axes, of their axes.
+fn with<T>(meshes: Vec<Vec<(String, T)>>, extent: impl Fn(T) -> Extent) -> Vec<Vec<(String, Extent)>> {
+    let of = |mesh: Vec<(String, T)>| mesh.into_iter().map(|(name, own)| (name, extent(own))).collect();
+    meshes.into_iter().map(of).collect()
+}
+
 impl Tune {
     pub(super) fn run(&self) -> Result<(), Failure> {
         let source = input::source(&self.file)?;
@@ -58,15 +69,29 @@ impl Tune {
         // Axes whose size is given stay as they are.
         let mut axes = sweep::axes(&text, Spelling::Exact);
         let fixed = self.sizes.set.iter().filter(|(name, _)| axes.contains(name));
-        let fixed = fixed.map(|(_, size)| *size).fold(1u64, u64::saturating_mul).max(1);
+        let fixed = fixed.map(|(_, extent)| extent.size()).fold(1u64, u64::saturating_mul).max(1);
         axes.retain(|axis| self.sizes.set.iter().all(|(name, _)| name != axis));
-        let mut points = Vec::new();
         let counts: BTreeSet<u64> = self.devices.iter().copied().collect();
-        let counts = counts.into_iter().filter(|devices| devices.is_multiple_of(fixed));
-        for sizes in counts.flat_map(|devices| tune::meshes(&axes, devices / fixed)) {
-            let sizes: Vec<(String, u64)> = self.sizes.set.iter().cloned().chain(sizes).collect();
-            let own = hardware.iter().cloned().map(Some).chain(hardware.is_empty().then_some(None));
-            points.extend(own.map(|hardware| Point { sizes: sizes.clone(), hardware }));
+        let mut points = Vec::new();
+        for hardware in hardware.iter().cloned().map(Some).chain(hardware.is_empty().then_some(None)) {
+            let meshes = match &self.topology {
+                Some(topology) => {
+                    let options = Options { hardware: hardware.clone(), ..options.clone() };
+                    let own = compiler::machine(&program, &options)
+                        .map_err(|found| input::fault(&source, &found, self.format.format))?;
+                    let physical = tune::machine(topology, &own.hardware)
+                        .map_err(|why| Failure::Call(format!("`--topology`: {why}")))?;
+                    with(tune::maps(&axes, &physical), Extent::Axis)
+                }
+                None => {
+                    let counts = counts.iter().filter(|devices| devices.is_multiple_of(fixed));
+                    with(counts.flat_map(|devices| tune::meshes(&axes, devices / fixed)).collect(), Extent::Size)
+                }
+            };
+            points.extend(meshes.into_iter().map(|mesh| Point {
+                sizes: self.sizes.set.iter().cloned().chain(mesh).collect(),
+                hardware: hardware.clone(),
+            }));
         }
         if points.len() > MOST_MESHES {
             return Err(Failure::Call(format!("there are {} meshes, more than {MOST_MESHES}", points.len())));
@@ -80,13 +105,18 @@ impl Tune {
         let tuned = Tuned::new(&tried, &axes);
         if let Some(folder) = &self.output {
             let name = |tried: &tune::Tried| {
-                let sizes: Vec<String> = tried.point.sizes.iter().map(|(name, size)| format!("{name}{size}")).collect();
+                let sizes: Vec<String> = tried
+                    .point
+                    .sizes
+                    .iter()
+                    .map(|(name, extent)| format!("{name}{extent}").replace(' ', "_"))
+                    .collect();
                 let machine = tried.point.hardware.as_ref().map(|hardware| format!("_{}", hardware.name));
                 format!("{}{}.shard", sizes.join("_"), machine.unwrap_or_default())
             };
             let programs = tuned
                 .frontier()
-                .map(|(tried, figures)| (name(tried), tune::written(&text, &tried.point.sizes, &figures.filled)));
+                .map(|(tried, figures)| (name(tried), tune::written(&text, &tried.point, &figures.filled)));
             let programs: Vec<(String, String)> = programs.collect();
             files::write_folder(folder, programs.iter().map(|(name, text)| (name.clone(), text.as_bytes())))?;
         }

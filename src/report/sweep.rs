@@ -2,6 +2,7 @@
 
 use super::table;
 use crate::sweep::{Crossing, Figures, Outcome, Point};
+use crate::syntax::Extent;
 use crate::units::{bytes_or_dash, show_seconds};
 use itertools::Itertools;
 use serde::Serialize;
@@ -22,7 +23,7 @@ impl<'a> Rows<'a> {
     pub fn new(points: &'a [Point], outcomes: &'a [Outcome], axes: &[String], crossings: &'a [Crossing]) -> Rows<'a> {
         let of_dims = |point: &Point| {
             let sizes = point.sizes.iter().filter(|(name, _)| !axes.contains(name));
-            sizes.map(|(_, size)| *size).collect_vec()
+            sizes.map(|(_, extent)| extent.size()).collect_vec()
         };
         let mut best: BTreeMap<Vec<u64>, (f64, usize)> = BTreeMap::new();
         for (place, (point, outcome)) in points.iter().zip(outcomes).enumerate() {
@@ -139,7 +140,7 @@ impl<'a> Rows<'a> {
     /// Converts the points to JSON.
     pub fn document(&self, file: &'a str) -> SweepDocument<'a> {
         let row = |(point, outcome, is_best): &(&'a Point, &'a Outcome, bool)| RowDocument {
-            sizes: point.sizes.iter().map(|(name, size)| SizeDocument { name, size: *size }).collect(),
+            sizes: point.sizes.iter().map(|(name, size)| SizeDocument::new(name, size)).collect(),
             hardware: match outcome {
                 Ok(figures) => Some(figures.hardware.as_str()),
                 Err(_) => point.hardware.as_ref().map(|machine| machine.name.as_str()),
@@ -149,7 +150,7 @@ impl<'a> Rows<'a> {
             error: outcome.as_ref().err().map(String::as_str),
         };
         let crossing = |crossing: &'a Crossing| CrossingDocument {
-            sizes: crossing.point.sizes.iter().map(|(name, size)| SizeDocument { name, size: *size }).collect(),
+            sizes: crossing.point.sizes.iter().map(|(name, size)| SizeDocument::new(name, size)).collect(),
             hardware: crossing.point.hardware.as_ref().map(|machine| machine.name.as_str()),
             name: &crossing.name,
             size: crossing.size,
@@ -193,8 +194,21 @@ struct RowDocument<'a> {
 
 #[derive(Debug, Serialize)]
 pub(super) struct SizeDocument<'a> {
-    pub(super) name: &'a str,
-    pub(super) size: u64,
+    name: &'a str,
+    size: u64,
+    /// The physical axes of a mesh axis: `4x4 over dcn`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    axis: Option<String>,
+}
+
+impl<'a> SizeDocument<'a> {
+    pub(super) fn new(name: &'a str, extent: &Extent) -> SizeDocument<'a> {
+        let axis = match extent {
+            Extent::Size(_) => None,
+            Extent::Axis(shape) => Some(shape.to_string()),
+        };
+        SizeDocument { name, size: extent.size(), axis }
+    }
 }
 
 #[derive(Debug, Serialize)]

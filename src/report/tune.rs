@@ -3,6 +3,7 @@
 use super::sweep::SizeDocument;
 use super::table;
 use crate::sweep::Figures;
+use crate::syntax::Extent;
 use crate::tune::{Fate, Tried};
 use crate::units::{bytes_or_dash, counted, show_seconds};
 use serde::Serialize;
@@ -82,8 +83,9 @@ impl<'a> Tuned<'a> {
         let mut table = table::new(header, 0..last);
         let mut last = None;
         for (tried, figures) in self.planned.iter().take(MOST_ROWS) {
-            let size = |name: &&str| tried.point.sizes.iter().find(|(own, _)| own == name).map_or(1, |(_, size)| *size);
-            let mut row: Vec<String> = self.names.iter().map(|name| size(name).to_string()).collect();
+            let extent = |name: &&str| tried.point.sizes.iter().find(|(own, _)| own == name).map(|(_, extent)| extent);
+            let mut row: Vec<String> =
+                self.names.iter().map(|name| extent(name).map_or_else(|| "1".to_owned(), Extent::to_string)).collect();
             if self.several_machines {
                 row.push(figures.hardware.clone());
             }
@@ -191,7 +193,7 @@ fn mesh(tried: &Tried) -> MeshDocument<'_> {
         Fate::Impossible(why) => ("impossible", Some(why.as_str())),
     };
     MeshDocument {
-        sizes: tried.point.sizes.iter().map(|(name, size)| SizeDocument { name, size: *size }).collect(),
+        sizes: tried.point.sizes.iter().map(|(name, size)| SizeDocument::new(name, size)).collect(),
         devices: tried.devices,
         hardware: tried.point.hardware.as_ref().map(|hardware| hardware.name.as_str()),
         fate,

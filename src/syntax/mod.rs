@@ -36,7 +36,7 @@ pub(crate) use expected::INDEXED;
 pub(crate) use foreign::is_foreign;
 pub use format::format;
 pub use lenient::parse_lenient;
-pub use set::SetError;
+pub use set::{AxisShape, Extent, SetError};
 pub use size::{SizeExpr, SizeFlaw, SizeKind, SizeSign};
 
 pub(crate) use parse::foreign_call;

@@ -19,6 +19,7 @@ use shardc::layout::Layout;
 use shardc::mesh::{AxisSet, Mesh};
 use shardc::operator::Operator;
 use shardc::plan::{Plan, StepOp, unroll};
+use shardc::syntax::Extent;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -33,14 +34,14 @@ type Seen = (String, BTreeSet<BTreeSet<u64>>, u64);
 fn small_plan(source: &str, costs: CostModel) -> Plan {
     let (program, found) = compiler::check(source);
     let program = program.unwrap_or_else(|| panic!("{found:?}"));
-    let mut sizes: Vec<(String, u64)> = Vec::new();
+    let mut sizes: Vec<(String, Extent)> = Vec::new();
     for name in program.dims.names() {
         let mut size = program.dims.named(name).expect("a dim of the program").size;
         while size > LONGEST && size.is_multiple_of(2) {
             size /= 2;
         }
         let size = if program.repeats.is_empty() || name != "LAYERS" { size } else { 2 };
-        let tried = [sizes.clone(), vec![(name.to_owned(), size)]].concat();
+        let tried = [sizes.clone(), vec![(name.to_owned(), Extent::Size(size))]].concat();
         // Dims defined by others follow them.
         if compiler::check_with(source, &tried, Spelling::Exact, None).is_ok() {
             sizes = tried;
@@ -297,10 +298,10 @@ fn layouts() -> Vec<String> {
     found
 }
 
-/// Arrays in each layout, moved to some others; every fifth one unless the run is full.
+/// Arrays in each layout, moved to some others; every eleventh one unless the run is full.
 fn reshards() -> impl Iterator<Item = String> {
     let all = layouts();
-    let each = if sets::are_full() { 1 } else { 7 };
+    let each = if sets::are_full() { 1 } else { 11 };
     let closed: Vec<String> = all.iter().filter(|layout| !layout.contains('{')).cloned().collect();
     all.into_iter().enumerate().step_by(each).map(move |(number, from)| {
         let moved = (0..5).map(|place| {
@@ -526,7 +527,7 @@ fn plans_of_examples_and_corpus_run_in_jax() {
     let files = [programs("examples"), programs("tests/corpus/small")].concat();
     let mut cases = Cases::default();
     for (number, path) in files.into_iter().enumerate() {
-        if number % 3 > 0 && !sets::are_full() {
+        if number % 4 > 0 && !sets::are_full() {
             continue;
         }
         let (name, source) = (short_name(&path), std::fs::read_to_string(&path).expect("text"));
@@ -536,11 +537,11 @@ fn plans_of_examples_and_corpus_run_in_jax() {
             continue;
         }
         cases.add_python(&name, &source, &plan);
-        if number % 6 == 0 || sets::are_full() {
+        if number % 8 == 0 || sets::are_full() {
             cases.add_manual(&name, &source, &plan);
         }
-        // The compiler shards these itself, so only every ninth program is run unless the run is full.
-        if number % 9 == 0 || sets::are_full() {
+        // The compiler shards these itself, so only every twelfth program is run unless the run is full.
+        if number % 12 == 0 || sets::are_full() {
             cases.add_whole(&name, &source, &plan);
             cases.add_constraints(&name, &source, &plan);
         }

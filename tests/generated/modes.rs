@@ -5,6 +5,7 @@ use shardc::compiler::{Options, Overlapping, Resharding, Spelling};
 use shardc::costs::CostModel;
 use shardc::plan::Budget;
 use shardc::recipe::Lowering;
+use shardc::syntax::Extent;
 use shardc::topology::Hardware;
 use shardc::units::Bytes;
 use std::time::Duration;
@@ -116,8 +117,8 @@ impl Modes {
         if self.lenient { Spelling::Lenient } else { Spelling::Exact }
     }
 
-    pub(crate) fn sizes(&self) -> Vec<(String, u64)> {
-        self.set.iter().cloned().collect()
+    pub(crate) fn sizes(&self) -> Vec<(String, Extent)> {
+        self.set.iter().map(|(name, size)| (name.clone(), Extent::Size(*size))).collect()
     }
 
     /// The arguments of the command line.

@@ -31,7 +31,7 @@ import models
 EXACT = dict(gpt2=0.3, llama_8b=0.4, mixtral=0.4, vit=0.2, t5=0.4, dlrm=0.4, mixer=0.4, operations=0.4)
 
 # Those that are compared with `--part`.
-PART = ["llama_8b", "mixtral", "dlrm"]
+PART = ["llama_8b", "mixtral"]
 
 # Results of `operations` that round.
 ROUNDED = ("expm1", "power")

@@ -88,7 +88,7 @@ fn planned_functions_compute_what_models_do() {
         command.env("SHARDC", env!("CARGO_BIN_EXE_shardc")).env("PYTHONPATH", root.join("python"));
         let names: &[&str] = match number {
             0 if sets::are_full() => &[],
-            0 => &["gpt2", "llama_8b", "decode", "train", "mixtral", "dlrm", "vocab_loss"],
+            0 => &["gpt2", "train", "mixtral", "vocab_loss"],
             _ => &["train"],
         };
         command.args(names);
@@ -110,7 +110,7 @@ fn constrained_functions_compute_what_models_do() {
         command.env("SHARDC", env!("CARGO_BIN_EXE_shardc")).env("PYTHONPATH", root.join("python"));
         match number {
             0 if sets::are_full() => {}
-            0 => drop(command.args(["microbatches", "mlp", "mixtral", "t5", "vocab_loss"])),
+            0 => drop(command.args(["microbatches", "mlp", "mixtral"])),
             _ => drop(command.args(["microbatches", "mlp", "vocab_loss"])),
         }
         let done = command.output().expect("Python starts");

@@ -44,7 +44,8 @@ fn whatever_is_cut_computes_the_same() {
         ["attention", "fsdp_mlp", "lora", "vocab_parallel_loss", "padded_attention", "layers"]
             .contains(&short_name(path).trim_end_matches(".shard"))
     }));
-    for path in sources {
+    // Every second one unless the run is full.
+    for path in sources.step_by(if sets::are_full() { 1 } else { 2 }) {
         let compiled = apart(&std::fs::read_to_string(&path).expect("a program"));
         let tuner = Tuner::new(Cow::Borrowed(&compiled.topology), Lowering::default());
         let cut = |run: &Run, pieces| run.in_pieces(&compiled.plan, pieces, &tuner);
@@ -71,7 +72,7 @@ fn whatever_is_cut_computes_the_same() {
             }
         }
     }
-    assert!(single > 300 && double > 20, "{single} {double}");
+    assert!(single > 150 && double > 10, "{single} {double}");
 }
 
 /// Programs at real sizes: bytes and memory equal those of the schedule, and no other single split is faster, for
@@ -91,7 +92,7 @@ fn the_best_run_is_taken() {
             logs += chosen.ratio(whole).ln();
             count += 1;
         }
-        if !sets::are_full() && at % 3 > 0 {
+        if !sets::are_full() && at % 5 > 0 {
             continue;
         }
         let tuner = Tuner::new(Cow::Borrowed(&before.topology), Lowering::default());
@@ -201,7 +202,7 @@ fn the_fastest_whole_is_taken() {
         compiler::compile(&program, &Options::default()).ok().map(|compiled| compiled.plan.time())
     };
     let mut instead = 0;
-    let each = if sets::are_full() { 1 } else { 3 };
+    let each = if sets::are_full() { 1 } else { 5 };
     for rows in [256, 1024, 2048, 4096, 8192, 16384, 32768, 131_072].into_iter().step_by(each) {
         let plan = compile(&source(rows, "", "")).plan;
         instead += usize::from(plan.instead.is_some());

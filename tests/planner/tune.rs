@@ -5,7 +5,9 @@ use itertools::Itertools;
 use shardc::compiler::{self, Options, Overlapping, Resharding, Spelling};
 use shardc::costs::CostModel;
 use shardc::sweep::Point;
-use shardc::tune::{Fate, Tried, meshes, opened, tune, written};
+use shardc::syntax::{AxisShape, Extent};
+use shardc::topology::Hardware;
+use shardc::tune::{Fate, Tried, machine, maps, meshes, opened, tune, written};
 use std::time::Duration;
 
 fn axes() -> Vec<String> {
@@ -13,7 +15,8 @@ fn axes() -> Vec<String> {
 }
 
 fn points(devices: u64) -> Vec<Point> {
-    meshes(&axes(), devices).into_iter().map(|sizes| Point { sizes, hardware: None }).collect()
+    let sizes = |mesh: Vec<(String, u64)>| mesh.into_iter().map(|(name, size)| (name, Extent::Size(size))).collect();
+    meshes(&axes(), devices).into_iter().map(|mesh| Point { sizes: sizes(mesh), hardware: None }).collect()
 }
 
 fn options(costs: CostModel) -> Options {
@@ -89,11 +92,121 @@ fn meshes_are_all_products() {
     );
 }
 
+/// The maps of a machine, as text.
+fn mapped(names: &[&str], topology: &str, hardware: &str) -> Vec<String> {
+    let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+    let hardware = Hardware::named(hardware).expect("a shipped profile");
+    let physical = machine(topology, &hardware).expect("a machine");
+    let line = |mesh: &Vec<(String, AxisShape)>| mesh.iter().map(|(name, shape)| format!("{name}: {shape}")).join(", ");
+    maps(&names, &physical).iter().map(line).collect()
+}
+
+#[test]
+fn physical_axes_are_mapped_to_all_axes() {
+    assert_eq!(mapped(&["X", "Y"], "4x2", "tpu_v5p"), ["X: 1, Y: 4x2", "X: 2, Y: 4", "X: 4, Y: 2", "X: 4x2, Y: 1"]);
+    // Which of several like axes an axis gets does not matter: choose how many.
+    assert_eq!(mapped(&["X", "Y", "Z"], "8x8x8", "tpu_v5p").len(), 10);
+    assert_eq!(mapped(&["X", "Y"], "2x4x8", "tpu_v5p").len(), 8);
+    assert_eq!(mapped(&["X", "Y"], "4 ring, 4 line", "tpu_v5p").len(), 2, "an axis has one wiring");
+    // A switch is divided; an axis is on one network.
+    let nodes = mapped(&["X", "Y", "Z"], "2 over ib, 4", "h100");
+    let parts = ["X: 2 over ib, Y: 4, Z: 1", "X: 2 over ib, Y: 2, Z: 2", "X: 2 over ib, Y: 1, Z: 4"];
+    assert!(parts.iter().all(|line| nodes.contains(&(*line).to_owned())), "{nodes:?}");
+    assert_eq!(nodes.len(), 9);
+    let of = |topology: &str, hardware: &str| machine(topology, &Hardware::named(hardware).expect("shipped"));
+    assert_eq!(of("8 over eth", "h100"), Err("h100 has no network `eth`; it has `nvlink`, `ib`".to_owned()));
+    assert!(of("8x", "h100").is_err() && of("", "h100").is_err() && of("0", "h100").is_err());
+}
+
+/// Each map uses every device; all maps that a brute force over owners and divisors finds are there, once.
+#[test]
+fn maps_are_all_products_of_shares() {
+    for (topology, hardware) in [("2x4", "tpu_v5p"), ("4x4x2", "tpu_v5e"), ("12", "h100"), ("4 over ib, 8", "h100")] {
+        let found = mapped(&["X", "Y"], topology, hardware);
+        assert!(found.iter().all_unique());
+        // Texts of all pairs of axes with any factors, kept if the machine has them.
+        let physical = machine(topology, &Hardware::named(hardware).expect("shipped")).expect("a machine");
+        let shares = physical
+            .iter()
+            .map(|axis| (1..=axis.size).filter(|share| axis.size.is_multiple_of(*share)))
+            .multi_cartesian_product();
+        let mut expected = std::collections::BTreeSet::new();
+        for first in shares {
+            let whole = |(axis, share): (&shardc::tune::PhysicalAxis, &u64)| {
+                axis.is_divisible || [1, axis.size].contains(share)
+            };
+            if !physical.iter().zip(&first).all(whole) {
+                continue;
+            }
+            let text = |share: &dyn Fn(usize) -> u64| {
+                let used = physical.iter().enumerate().filter(|(place, _)| share(*place) > 1).collect_vec();
+                let networks = used.iter().map(|(_, axis)| axis.over.clone()).unique().collect_vec();
+                let mut sizes = used.iter().map(|(place, _)| share(*place)).collect_vec();
+                sizes.sort_by_key(|size| std::cmp::Reverse(*size));
+                let network =
+                    networks.first().cloned().flatten().map_or_else(String::new, |name| format!(" over {name}"));
+                let sizes = if sizes.is_empty() { "1".to_owned() } else { sizes.iter().join("x") };
+                (networks.len() <= 1).then(|| sizes + &network)
+            };
+            let others = |place: usize| physical[place].size / first[place];
+            if let (Some(one), Some(two)) = (text(&|place| first[place]), text(&others)) {
+                expected.insert(format!("X: {one}, Y: {two}"));
+            }
+        }
+        assert_eq!(found.into_iter().collect::<std::collections::BTreeSet<_>>(), expected, "{topology}");
+    }
+}
+
+/// The fastest map is the fastest of all programs whose mesh is written so, with all layouts of the inputs.
+#[test]
+fn the_fastest_map_is_the_fastest_that_can_be_written() {
+    let machines = [
+        ("4x2", "tpu_v5p", vec!["X: 4x2, Y: 1", "X: 4, Y: 2", "X: 2, Y: 4", "X: 1, Y: 4x2"]),
+        ("2 over ib, 4", "h100", vec!["X: 2 over ib, Y: 4", "X: 4, Y: 2 over ib"]),
+    ];
+    let mut differ = 0;
+    for ((topology, hardware, meshes), [i, j, k]) in
+        machines.iter().cartesian_product([[64, 8192, 1024], [8192, 256, 8192], [1024, 64, 64]])
+    {
+        let options = options(CostModel::Exact);
+        // The output is fixed, so that the axes are not alike.
+        let source = |mesh: &str, a: &str, b: &str| {
+            format!(
+                "mesh {{{mesh}}} on {hardware}\ndims {{I: {i}, J: {j}, K: {k}}}\nA: bf16{a}\nB: bf16{b}\nC[I_X, K] = A * B\noutput C\n"
+            )
+        };
+        let open = source("X: 2, Y: 2", "[I, J]_?", "[J, K_Y]");
+        let profile = Hardware::named(hardware).expect("shipped");
+        let physical = machine(topology, &profile).expect("a machine");
+        let point = |mesh: Vec<(String, AxisShape)>| Point {
+            sizes: mesh.into_iter().map(|(name, shape)| (name, Extent::Axis(shape))).collect(),
+            hardware: None,
+        };
+        let points = maps(&axes(), &physical).into_iter().map(point).collect();
+        let tried = tune(&open, Spelling::Exact, &options, points, false, None, || {}).expect("known axes");
+        let fastest = tried.iter().filter_map(Tried::figures).map(|figures| figures.time).fold(f64::INFINITY, f64::min);
+        let mut times = Vec::new();
+        for mesh in meshes {
+            let all = layouts(["I", "J"]).into_iter().filter_map(|a| time(&source(mesh, &a, "[J, K_Y]"), &options));
+            times.push(all.fold(f64::INFINITY, f64::min));
+        }
+        let least = times.iter().copied().fold(f64::INFINITY, f64::min);
+        assert!((fastest - least).abs() <= 1e-12 + least * 1e-9, "{fastest} {times:?}\n{open}");
+        differ += usize::from(times.iter().any(|time| *time > least * 1.01));
+        let best = tried.iter().find(|tried| tried.figures().is_some_and(|figures| figures.time <= fastest));
+        let best = best.expect("a plan");
+        let text = written(&open, &best.point, &best.figures().expect("planned").filled);
+        let again = time(&text, &options).expect("a right program");
+        assert!((again - fastest).abs() <= 1e-12 + fastest * 1e-9, "{again} {fastest}\n{text}");
+    }
+    assert!(differ >= 4, "the map matters: {differ}");
+}
+
 /// Brute force: each mesh, with each pair of written layouts.
 #[test]
 fn the_fastest_is_the_fastest_of_all_that_can_be_written() {
     let mut random = fastrand::Rng::with_seed(17);
-    let count = if sets::are_full() { 200 } else { 6 };
+    let count = if sets::are_full() { 200 } else { 3 };
     let (mut pruned, mut cut) = (0, 0);
     for _ in 0..count {
         let mut size = || [64, 256, 1024, 8192][random.usize(..4)];
@@ -133,7 +246,7 @@ fn the_fastest_is_the_fastest_of_all_that_can_be_written() {
             a.total_cmp(&b)
         });
         let best = best.expect("a plan");
-        let text = written(&open, &best.point.sizes, &best.figures().expect("planned").filled);
+        let text = written(&open, &best.point, &best.figures().expect("planned").filled);
         assert!(!text.contains("_?"), "{text}");
         let again = time(&text, &options).expect("a right program");
         assert!((again - fastest).abs() <= 1e-12 + fastest * 1e-9, "{again} {fastest}\n{text}");
@@ -180,7 +293,8 @@ fn programs_are_opened_and_written() {
         "{text}"
     );
     let filled = ["x[d_in_model, F]", "W[F, L_data]", "V[F, L]"].map(str::to_owned);
-    let text = written(&text, &[("data".to_owned(), 8), ("model".to_owned(), 1)], &filled);
+    let sizes = [("data".to_owned(), Extent::Size(8)), ("model".to_owned(), Extent::Size(1))];
+    let text = written(&text, &Point { sizes: sizes.to_vec(), hardware: None }, &filled);
     assert!(text.starts_with("mesh {data: 8, model: 1} on tpu_v5e  # a mesh\n"), "{text}");
     assert!(
         text.contains("x: bf16[d_in_model, F]  # rows")
@@ -188,4 +302,16 @@ fn programs_are_opened_and_written() {
             && text.contains("b: f32[F, L]_?"),
         "{text}"
     );
+    // The mesh is written with its networks and machine.
+    let whole = |axis: &str| Extent::Axis(AxisShape::parse(axis).expect("an axis"));
+    let sizes = vec![("data".to_owned(), whole("4x2 over ib")), ("model".to_owned(), whole("8"))];
+    for hardware in ["h100", "b200"] {
+        let point = Point { sizes: sizes.clone(), hardware: Hardware::named(hardware) };
+        let text = written(&source, &point, &[]);
+        let mesh = format!("mesh {{data: 4x2 over ib, model: 8}} on {hardware}  # a mesh\n");
+        assert!(text.starts_with(&mesh), "{text}");
+        let point = Point { sizes: Vec::new(), hardware: Hardware::named(hardware) };
+        let text = written("mesh {X: 2}\n", &point, &[]);
+        assert_eq!(text, format!("mesh {{X: 2}} on {hardware}\n"));
+    }
 }
