@@ -263,13 +263,13 @@ struct Oversized {
 }
 
 /// Warnings about a mesh that the machine does not have.
-pub fn unlike(ast: &Ast, topology: &Topology) -> Diagnostics {
+fn unlike(ast: &Ast, topology: &Topology) -> Diagnostics {
     let mut found = oversized(mesh_of(ast), topology);
     found.extend(advice::unlinked(ast, topology));
     found
 }
 
-/// The codes of these warnings.
+/// The codes of the warnings about a mesh that the machine does not have.
 pub const UNLIKE: [&str; 2] = ["network-too-small", "no-such-slice"];
 
 /// The declaration of the mesh of a program.

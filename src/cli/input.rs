@@ -242,13 +242,8 @@ pub(super) fn checked(source: &Source, options: &Options, format: Format) -> Res
 pub(super) fn quietly(source: &Source, options: &Options, format: Format) -> Result<(Program, Diagnostics), Failure> {
     let start = Instant::now();
     let (program, mut diagnostics) = source.check(options.hardware.as_ref())?;
-    // What was found about the program's own hardware is not about another one.
     if options.hardware.is_some() {
-        let is_own = |code: &str| code == "default-hardware" || compiler::UNLIKE.contains(&code);
-        diagnostics.retain(|found| !is_own(&found.code));
-        let topology = program.as_ref().and_then(|program| compiler::machine(program, options).ok());
-        let (ast, _) = crate::syntax::parse(&source.text);
-        diagnostics.extend(topology.map(|topology| compiler::unlike(&ast, &topology)).unwrap_or_default());
+        diagnostics.retain(|found| found.code != "default-hardware");
     }
     took("checked", start);
     let strict = program.as_ref().filter(|_| options.strict).map(|program| source.check_strict(program, options));

@@ -1,14 +1,16 @@
 //! `shardc sweep`
 
 use super::progress::Progress;
-use super::{Failure, effort, input, interrupt};
+use super::{Failure, effort, files, input, interrupt};
 use crate::compiler::{Options, Overlapping, Spelling};
 use crate::costs::CostModel;
+use crate::report::html;
 use crate::report::sweep::Rows;
 use crate::sweep;
 use crate::syntax::{AxisShape, Extent};
 use clap::{Args, ValueEnum};
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 
 /// Upper limit on the points of a sweep.
 const MOST_POINTS: usize = 1 << 16;
@@ -41,6 +43,9 @@ pub(super) struct Sweep {
     /// Sort the points; by default they are in the order given, the last name varying fastest
     #[arg(long, value_enum)]
     sort: Option<Sort>,
+    /// HTML file with plots of the points to write; self-contained, needs no network
+    #[arg(short, long, value_name = "OUT.html")]
+    output: Option<PathBuf>,
     /// Accept LaTeX and subscripts without `_`
     #[arg(long)]
     lenient: bool,
@@ -192,6 +197,9 @@ impl Sweep {
         let (points, outcomes): (Vec<_>, Vec<_>) = rows.into_iter().unzip();
         let axes = sweep::axes(&source.text, spelling);
         let rows = Rows::new(&points, &outcomes, &axes, &crossings);
+        if let Some(output) = &self.output {
+            files::write_result(output, html::sweep(source.title(), &rows.document(&source.name)))?;
+        }
         match self.format {
             Format::Text => input::print(&rows.text())?,
             Format::Csv => input::print(&rows.csv())?,

@@ -64,7 +64,12 @@ impl Tune {
         let hardware = self.hardware.iter().map(|name| input::hardware(name)).collect::<Result<Vec<_>, _>>()?;
         let (budget, limit) = self.effort.start_many()?;
         let options = Options { costs: self.costs, overlap: self.overlap, budget, ..Options::default() };
-        let (program, _) = input::checked(&source, &options, self.format.format)?;
+        let (program, mut found) = input::quietly(&source, &options, self.format.format)?;
+        // The mesh of the program is not one of those that are tried.
+        found.retain(|found| !compiler::UNLIKE.contains(&found.code.as_str()));
+        if self.format.format == super::Format::Text {
+            input::tell(&found, &source);
+        }
         let text = if self.open { tune::opened(&source.text, &program) } else { source.text.clone() };
         // Axes whose size is given stay as they are.
         let mut axes = sweep::axes(&text, Spelling::Exact);

@@ -11,5 +11,6 @@ mod replay;
 mod report_html;
 mod schemas;
 mod show;
+mod sweep_html;
 mod thread_blocks;
 mod widths;

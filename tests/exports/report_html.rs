@@ -149,7 +149,7 @@ fn a_wrong_program_has_a_page() {
 }
 
 /// The paths of the browser and its driver.
-fn browser() -> Option<(PathBuf, PathBuf)> {
+pub(crate) fn browser() -> Option<(PathBuf, PathBuf)> {
     let folder = std::env::var_os("SHARDC_BROWSER").map_or_else(|| PathBuf::from("target/browser"), PathBuf::from);
     let chromium = PathBuf::from("/usr/bin/chromium");
     let node = Command::new("node").arg("--version").output().is_ok();

@@ -489,3 +489,42 @@ fn of_split_and_merged_dims() {
     }
     assert!(count > 400, "{count}");
 }
+
+/// The two largest elements, written out in every choice of layouts: the rows are read up to three times, each time in a
+/// layout of their own, from the input or from the copy before. Plans of `top` are never slower, and equal the fastest.
+#[test]
+fn the_two_largest() {
+    let (mut count, mut gathered, mut local) = (0, 0, 0);
+    for (sizes, (axis, costs)) in
+        SIZES.into_iter().cartesian_product([(2, CostModel::Exact), (4, CostModel::Book), (8, CostModel::Exact)])
+    {
+        let world = World::new(&[('X', axis)], &sizes, costs);
+        let rows = ["[B, V]", "[B_X, V]", "[B, V_X]"];
+        let (values, results) = (["[B]", "[B_X]"], ["[K, B]", "[K, B_X]"]);
+        for (given, result) in rows.into_iter().cartesian_product(results) {
+            let start = format!("a: bf16{given}\n");
+            let plan = world.plan(&world.source(&format!("{start}y{result} = top_{{V->K}}(a)\noutput y\n")));
+            let mut least: Option<Time> = None;
+            let layouts = itertools::iproduct!(rows, rows, rows, values, values, values);
+            for (one, two, three, most, place, next) in layouts {
+                for (second, third) in ["a", "b"].into_iter().cartesian_product(["a", "b", "c"]) {
+                    let text = format!(
+                        "{start}b{one} = a\nm{most} = max_V(b)\nc{two} = {second}\n\
+                         p{place} = min_V(where(c == m, iota_V, V))\nd{three} = {third}\n\
+                         e{three} = where(iota_V != p, d, -3.3895313892515355e38)\nn{next} = max_V(e)\n\
+                         y{result} = stack_K(m, n)\noutput y\n"
+                    );
+                    let time = world.plan(&world.source(&text)).totals().time();
+                    least = Some(least.map_or(time, |least| least.min(time)));
+                }
+            }
+            let least = least.expect("a choice");
+            assert_eq!(plan.totals().time(), least, "{given} {result} {sizes:?} {axis}\n{plan}");
+            count += 1;
+            let received = plan.totals().received().0;
+            gathered += usize::from(given == "[B, V_X]" && received > 1 << 20);
+            local += usize::from(given == "[B, V_X]" && received < 1 << 16);
+        }
+    }
+    assert!(count == 54, "{count} {gathered} {local}");
+}

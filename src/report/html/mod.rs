@@ -1,4 +1,4 @@
-//! The report of a program as one HTML file that makes no network requests.
+//! The report of a program, or of a sweep, as one HTML file that makes no network requests.
 //!
 //! The file embeds a JSON document and a script that draws it.
 //!
@@ -18,6 +18,7 @@ use crate::compiler::Compiled;
 use crate::diag::Diagnostics;
 use crate::escape;
 use crate::recipe::Lowering;
+use crate::report::sweep::SweepDocument;
 use crate::sim::clock::{Record, Timing};
 use serde::Serialize;
 
@@ -34,8 +35,12 @@ const SCRIPT: &str = concat!(
     include_str!("script/links.js"),
     include_str!("script/timeline.js"),
     include_str!("script/player.js"),
+    include_str!("script/theme.js"),
     include_str!("script/page.js"),
 );
+/// The script of a sweep.
+const SWEEP: &str =
+    concat!(include_str!("script/base.js"), include_str!("script/theme.js"), include_str!("script/sweep.js"));
 
 /// A program and its diagnostics.
 #[derive(Clone, Copy, Debug)]
@@ -58,19 +63,24 @@ pub fn report(
     lowering: Lowering,
     assumed: bool,
 ) -> String {
-    page(source.name, &data::Document::new(source, compiled, (timing, record), lowering, assumed))
+    page(source.name, SCRIPT, &data::Document::new(source, compiled, (timing, record), lowering, assumed))
 }
 
 /// The report of a program with errors.
 pub fn refused(source: Source<'_>) -> String {
-    page(source.name, &Refused::new(source))
+    page(source.name, SCRIPT, &Refused::new(source))
 }
 
-fn page(name: &str, document: &impl Serialize) -> String {
+/// The plots and the table of a sweep.
+pub fn sweep(name: &str, points: &SweepDocument<'_>) -> String {
+    page(name, SWEEP, points)
+}
+
+fn page(name: &str, script: &str, document: &impl Serialize) -> String {
     let data = escape::json_in_html(&serde_json::to_string(document).expect("strings and finite numbers"));
     let title = escape::xml(name);
-    let parts = [("title", title.as_str()), ("style", STYLE), ("script", SCRIPT), ("data", &data)];
-    let mut text = String::with_capacity(PAGE.len() + STYLE.len() + SCRIPT.len() + data.len() + 256);
+    let parts = [("title", title.as_str()), ("style", STYLE), ("script", script), ("data", &data)];
+    let mut text = String::with_capacity(PAGE.len() + STYLE.len() + script.len() + data.len() + 256);
     // What is filled in is not looked through again.
     for piece in PAGE.split("{{") {
         let (filled, rest) = match piece.split_once("}}") {
