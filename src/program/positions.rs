@@ -388,9 +388,14 @@ impl Checker {
         let mut picked = Vec::new();
         for place in 0..count {
             let best = self.best(Operator::Max, id, from, span)?;
+            let is_last = place + 1 == count;
+            if is_last && pick == Pick::Top {
+                picked.push(best);
+                break;
+            }
             let at = self.first_equal(id, best, from, None, span)?;
             picked.push(if pick == Pick::Top { best } else { at });
-            if place + 1 < count {
+            if !is_last {
                 let rows = self.positions(from, span)?;
                 let others = self.map(Function::Is(Relation::Unequal), &[rows, at], None, span)?;
                 let least = Scalar(least(self.value(id).dtype));

@@ -56,7 +56,8 @@ pub fn machine(text: &str, hardware: &Hardware) -> Result<Vec<PhysicalAxis>, Str
 pub fn maps(axes: &[String], machine: &[PhysicalAxis]) -> Vec<Vec<(String, AxisShape)>> {
     // For each physical axis, its possible shares by mesh axis.
     let shares = machine.iter().map(|physical| {
-        let divided = meshes(axes, physical.size).into_iter();
+        // The first mesh axis gets the first physical ones first.
+        let divided = meshes(axes, physical.size).into_iter().rev();
         let divided = divided.map(|sizes| sizes.into_iter().map(|(_, size)| size).collect_vec());
         // As a whole, all other shares are 1.
         divided.filter(|sizes| physical.is_divisible || sizes.contains(&physical.size)).collect_vec()

@@ -5,6 +5,7 @@
 //! - In a `console` block, each line `$ shardc ..` is run in a folder with the files above it, and the lines below it
 //!   are its output. A line `...` matches any number of lines. `console status=1` is the exit status of the last
 //!   command. Paths in `examples/` and `tests/` are those of the repository.
+//! - `console full` is run in full runs only, and when the page is written.
 //! - A block of another program, such as `sh` or `python`, is not run; `<!-- not run: REASON -->` above it gives the
 //!   reason.
 //!
@@ -12,6 +13,7 @@
 
 use crate::common::page::{Fence, fences, outside, remade};
 use crate::common::process::{shardc, text};
+use crate::common::sets;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -163,6 +165,10 @@ fn console(fence: &Fence<'_>, folder: &Path, failures: &mut Vec<String>) -> Stri
     made
 }
 
+fn is_written() -> bool {
+    std::env::var("SHARDC_BOOK").is_ok_and(|asked| asked == "write")
+}
+
 /// The page with the outputs of its commands. Failures that cannot be written are appended to the list.
 fn made(page: &str, failures: &mut Vec<String>) -> String {
     let folder = tempfile::tempdir().expect("a folder");
@@ -172,6 +178,10 @@ fn made(page: &str, failures: &mut Vec<String>) -> String {
         let is_command = |line: &str| line.trim_start_matches("$ ").starts_with("shardc ");
         let is_program = fence.language() == "shard" || fence.body.starts_with("mesh ");
         if fence.language() == "console" {
+            // Those that take long.
+            if fence.info.contains("full") && !sets::are_full() && !is_written() {
+                return fence.body.to_owned();
+            }
             return console(&fence, folder.path(), failures);
         } else if file == "not run" {
             assert!(how.len() > 10, "line {}: why is this not run?", fence.line);
@@ -203,12 +213,11 @@ fn cuts_stand_for_lines() {
 fn what_the_book_shows_is_real() {
     let kept: BTreeMap<_, _> = KEPT.into();
     let own: Vec<String> = pages().into_iter().filter(|page| !kept.contains_key(page.as_str())).collect();
-    let is_written = std::env::var("SHARDC_BOOK").is_ok_and(|asked| asked == "write");
     let check = |page: &String| {
         let path = format!("docs/{page}");
         let (old, mut failures) = (read(&path), Vec::new());
         let new = made(&old, &mut failures);
-        if new != old && is_written {
+        if new != old && is_written() {
             std::fs::write(Path::new(ROOT).join(&path), new).expect("a page that can be written");
         } else if new != old {
             let differing = old.lines().zip(new.lines()).find(|(old, new)| old != new);

@@ -103,7 +103,7 @@ fn mapped(names: &[&str], topology: &str, hardware: &str) -> Vec<String> {
 
 #[test]
 fn physical_axes_are_mapped_to_all_axes() {
-    assert_eq!(mapped(&["X", "Y"], "4x2", "tpu_v5p"), ["X: 1, Y: 4x2", "X: 2, Y: 4", "X: 4, Y: 2", "X: 4x2, Y: 1"]);
+    assert_eq!(mapped(&["X", "Y"], "4x2", "tpu_v5p"), ["X: 4x2, Y: 1", "X: 4, Y: 2", "X: 2, Y: 4", "X: 1, Y: 4x2"]);
     // Which of several like axes an axis gets does not matter: choose how many.
     assert_eq!(mapped(&["X", "Y", "Z"], "8x8x8", "tpu_v5p").len(), 10);
     assert_eq!(mapped(&["X", "Y"], "2x4x8", "tpu_v5p").len(), 8);

@@ -38,7 +38,8 @@ pub(super) fn answer(call: &Call<'_>) -> Option<Answer> {
             calls.fold(Answer::default(), |answer, text| found.otherwise(answer, text)).or(COLLECTIVES)
         }
         "broadcast" | "bcast" if !call.path.is_empty() || call.name != plain => Answer::words(
-            "arrays that no axis shards are on all devices; `Broadcast_X(A)` sends an array that one device holds",
+            "arrays that no axis shards are on all devices; `Broadcast_X(A)` sends an array that one device holds, declared with \
+             `{ROOT_X}` for the first device along X or `{ROOT_X=2}` for another one",
         ),
         "barrier" => Answer::line("").or("programs have no barriers; remove the line"),
         "ppermute" | "collectivepermute" | "sendrecv" => permutation(call),
