@@ -67,8 +67,8 @@ impl Declared {
                 let factor = (kernel.factor != 1 || kernel.counted.is_empty()).then(|| kernel.factor.to_string());
                 facts.push(format!("flops {}", factor.into_iter().chain(named(&kernel.counted)).join("*")));
             }
-            for note in &kernel.notes {
-                let _ = writeln!(text, "# {}", escape::line(note));
+            if !kernel.notes.is_empty() {
+                let _ = writeln!(text, "# {}", escape::line(&kernel.notes.join("; ")));
             }
             let line = facts.join(", ");
             let line = if line.len() > WIDTH { facts.join(",\n    ") } else { line };

@@ -95,7 +95,7 @@ impl<'m, 'a> Translator<'m, 'a> {
         let sharded: Vec<Position> = sharded.map(|(_, position)| position.clone()).collect();
         let (factor, counted) = match &rule.flops {
             Flops::Unknown => {
-                notes.push("flops are not known".to_owned());
+                notes.push("flops unknown, counted as 0".to_owned());
                 (0, Vec::new())
             }
             Flops::Product(factor, indices) => {
@@ -103,14 +103,14 @@ impl<'m, 'a> Translator<'m, 'a> {
             }
         };
         if rule.parts.is_some() {
-            notes.push("complex numbers are a dim of two parts".to_owned());
+            notes.push("complex numbers as a dim of two parts".to_owned());
         }
         let (hint, place) = (self.hint_of(operation, &rule.word, "out"), self.place(operation));
         let mut made = Vec::new();
         for (number, (indices, dtype)) in rule.results.iter().zip(dtypes).enumerate() {
             let mut notes = notes.clone();
             if let several @ 2.. = rule.results.len() {
-                notes.insert(0, format!("result {} of {several}, at the cost of all", number + 1));
+                notes.insert(0, format!("result {} of {several}, at the cost of the whole operation", number + 1));
             }
             let result: Vec<Position> = indices.iter().map(|index| shape[*index].clone()).collect();
             let kernel = Kernel {
