@@ -11,13 +11,11 @@ use super::translate::{Translator, cast, fold, infix};
 use super::trees::{Kind, Tree};
 use super::value::{self, Factor, Position, Value};
 use crate::dtype::DType;
+use crate::kernel::MOST_OPERANDS;
 use crate::span::Span;
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
 use std::rc::Rc;
-
-/// Most operands of a kernel.
-const MOST_OPERANDS: usize = 4;
 
 /// What kernels share while a module is translated.
 #[derive(Debug, Default)]

@@ -31,7 +31,10 @@ impl<'m, 'a> Translator<'m, 'a> {
     /// The results of an operation that the language has.
     fn said(&mut self, operation: &'m Operation<'a>) -> Result<Vec<Value>, ImportError> {
         let name = operation.name;
-        let short = name.rsplit('.').next().unwrap_or(name);
+        let (dialect, short) = name.rsplit_once('.').unwrap_or(("", name));
+        if !matches!(dialect, "" | "stablehlo" | "chlo" | "mhlo" | "func" | "sdy" | "arith") {
+            return Err(self.refused(operation, "the language has no such operation"));
+        }
         match short {
             "call" => {
                 let function = operation.trees.iter().filter_map(|tree| tree.word()).find(|word| word.starts_with('@'));

@@ -48,6 +48,7 @@ pub(super) fn write(output: Output, mut dims: Dims, options: &Options) -> Import
         outputs: outputs.iter().copied().collect(),
         kernels: Declared::default(),
         ordered: HashSet::new(),
+        unpadded: HashSet::new(),
     };
     writer.find_rebound(&statements);
     writer.even_renames(&statements);
@@ -223,6 +224,8 @@ struct Writer<'o> {
     kernels: Declared,
     /// Operands of kernels, whose dims are declared in order.
     ordered: HashSet<ArrayId>,
+    /// Dims of which a kernel would read padding.
+    unpadded: HashSet<Dim>,
     /// Whether the axes of shardings are those of the program.
     has_mesh: bool,
     is_open: bool,
@@ -253,7 +256,12 @@ impl Writer<'_> {
     fn find_kernels(&mut self, statements: &[Statement]) {
         each_expr(statements, &mut |expr| {
             self.kernels.add(expr, &mut self.dims);
-            if let Expr::Kernel(_, operands) = expr {
+            if let Expr::Kernel(kernel, operands) = expr {
+                for dim in kernel.parameters.iter().flatten() {
+                    if !(kernel.sharded.contains(dim) && kernel.result.contains(dim)) {
+                        self.unpadded.extend(self.dims.leaves(*dim));
+                    }
+                }
                 for operand in operands {
                     operand.walk(&mut |expr| {
                         if let Expr::Array(array) = expr {
@@ -584,7 +592,8 @@ impl Writer<'_> {
                 left = leaves.get(at).map(|leaf| self.dims.size(*leaf));
             }
             let now = left?;
-            if now % size != 0 && (leaves.len() > 1 || now < size) {
+            let is_unpadded = leaves.get(at).is_some_and(|leaf| self.unpadded.contains(leaf));
+            if now % size != 0 && (leaves.len() > 1 || now < size || is_unpadded) {
                 return None;
             }
             left = Some(now.div_ceil(size));
