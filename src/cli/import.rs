@@ -23,8 +23,8 @@ pub(super) struct Import {
     /// Leave layouts of arguments without a sharding to the plan; by default they are replicated
     #[arg(long)]
     open: bool,
-    /// Declare operations that the language cannot say, such as sorts and convolutions, as kernels, which are planned by
-    /// their dims and costs; by default they are refused
+    /// Declare operations outside the language, such as sorts and convolutions, as kernels, which are planned by their dims
+    /// and costs; by default they are refused
     #[arg(long)]
     opaque: bool,
     #[command(flatten)]

@@ -20,10 +20,13 @@ impl<'m, 'a> Translator<'m, 'a> {
             return made.map_err(refused);
         }
         match self.said(operation) {
-            Err(refusal) if refusal.refuses(operation.span) => match self.opaque(operation) {
-                Ok(made) if self.is_opaque => Ok(made),
-                made => Err(refusal.with_kernels(made.map(drop))),
-            },
+            Err(refusal) if refusal.refuses(operation.span) => {
+                self.operands(operation)?;
+                match self.opaque(operation) {
+                    Ok(made) if self.is_opaque => Ok(made),
+                    made => Err(refusal.with_kernels(made.map(drop))),
+                }
+            }
             said => said,
         }
     }

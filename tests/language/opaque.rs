@@ -193,7 +193,7 @@ fn names_of_kernels_are_free() {
         let dtype = if matches!(word, "and" | "or" | "not" | "xor" | "divide" | "power") { "i32" } else { "f32" };
         let text = function(&format!("%0 = stablehlo.{word} %x, %x, %x, %x : tensor<8x16xf32>"), "tensor<8x16xf32>");
         let text = program(&text.replace("f32>", &format!("{dtype}>")));
-        assert!(text.contains(", shard B, S, flops B*S\n"), "{text}");
+        assert!(text.replace(",\n    ", ", ").contains(", shard B, S, flops B*S\n"), "{text}");
     }
     // Names of the language, of dims, of axes, of collectives, and none at all.
     let other = [
@@ -312,6 +312,23 @@ fn long_attributes_are_read_once() {
     }
     let text = import::program(&module(&functions), &OPAQUE).unwrap_or_else(|found| panic!("{found}")).text;
     assert_eq!((text.matches("\nkernel ").count(), text.matches("= custom_f(").count()), (1, 1 << 15));
+}
+
+/// The example of `docs/import.md`. `SHARDC_BOOK=write` updates it.
+#[test]
+fn the_kernel_of_the_docs_is_what_is_imported() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/import.md");
+    let guide = std::fs::read_to_string(&path).expect("the page");
+    let block = |from: &str| guide.split_once(from).and_then(|(_, rest)| rest.split("```").next()).expect("a block");
+    let shown = block("<!-- shardc import block.mlir --opaque -->\n```text\n");
+    let text = program(block("<!-- block.mlir -->\n```text\n"));
+    if std::env::var("SHARDC_BOOK").is_ok_and(|mode| mode == "write") {
+        let before = "--opaque -->\n```text\n";
+        std::fs::write(&path, guide.replace(&format!("{before}{shown}```"), &format!("{before}{text}```")))
+            .expect("the page");
+        return;
+    }
+    assert_eq!(text, shown);
 }
 
 /// Operations of each rule.
