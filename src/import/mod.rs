@@ -87,9 +87,9 @@ impl ImportError {
     /// The refusal of this operation with what `--opaque` does about it; other errors as they are.
     fn with_kernels(self, why: Result<(), rules::Why>) -> ImportError {
         let advice = match why {
-            Ok(()) => "`--opaque` declares it as a kernel, known by its dims and costs".to_owned(),
+            Ok(()) => "`shardc import --opaque` declares it as a kernel, known by its dims and costs".to_owned(),
             Err(None) => return self,
-            Err(Some(why)) => format!("`--opaque` declares no kernel for it: {why}"),
+            Err(Some(why)) => format!("`shardc import --opaque` declares no kernel for it: {why}"),
         };
         match self {
             ImportError::Operation { name, why, at, way_out: _ } => {

@@ -372,7 +372,10 @@ impl<'m, 'a> Translator<'m, 'a> {
     fn running(&mut self, operation: &Operation<'a>, operands: Vec<Value>, dtype: DType) -> Result<Value, ImportError> {
         let why = "windows other than those of running sums are not in the language";
         let [value, start] = <[Value; 2]>::try_from(operands).map_err(|_| self.refused(operation, why))?;
-        let by = operation.regions.first().and_then(|region| region.operations.first()).map_or("", |inner| inner.name);
+        let by = match &operation.regions[..] {
+            [region] if region.operations.len() == 2 => region.operations.first().map_or("", |inner| inner.name),
+            _ => "",
+        };
         let window = attribute(operation, &["window_dimensions"]);
         let padding = value_of(&operation.trees, "padding").and_then(|trees| {
             trees.iter().find_map(|tree| if let Kind::Dense(text) = tree.kind { Some(text) } else { None })
@@ -669,6 +672,13 @@ fn comparison(word: &str) -> Option<&'static str> {
 
 /// `a == b` or `a != b` of truth values.
 fn equal_bools(parts: &[Rc<Expr>], equal: bool) -> Rc<Expr> {
+    let same = |expr: &Rc<Expr>, is_kept: bool| if is_kept { expr.clone() } else { call("not", &[expr.clone()]) };
+    match (number(&parts[0]), number(&parts[1])) {
+        (Some(a), Some(b)) => return Rc::new(Expr::Number(f64::from(u8::from(((a != 0.0) == (b != 0.0)) == equal)))),
+        (Some(a), None) => return same(&parts[1], (a != 0.0) == equal),
+        (None, Some(b)) => return same(&parts[0], (b != 0.0) == equal),
+        (None, None) => {}
+    }
     let both = call("and", parts);
     let neither = call("not", &[call("or", parts)]);
     let same = call("or", &[both, neither]);

@@ -227,8 +227,9 @@ pub(super) fn rule(operation: &Operation<'_>, operands: &[Shape], results: &[Sha
     let mut made = made?;
     made.word.truncate(MOST_LETTERS);
     made.word.truncate(made.word.trim_end_matches('_').len());
-    let has_regions = matches!(short, "sort" | "reduce" | "reduce_window" | "select_and_scatter" | "scatter");
-    if !operation.regions.is_empty() && !(is_known && has_regions) {
+    let is_known_region =
+        is_known && matches!(short, "sort" | "reduce" | "reduce_window" | "select_and_scatter" | "scatter");
+    if !is_known_region && !operation.regions.is_empty() {
         return Err(Some("what its region means is not known"));
     }
     let fits = |shapes: &[Shape], all: &[Vec<usize>]| {
@@ -260,7 +261,7 @@ pub(super) fn rule(operation: &Operation<'_>, operands: &[Shape], results: &[Sha
     }
     if let Flops::Product(factor, indices) = &made.flops {
         let sizes = indices.iter().map(|index| made.indices[*index].size);
-        let fits = sizes.fold(Some(*factor), |flops, size| flops?.checked_mul(size));
+        let fits = sizes.into_iter().try_fold(*factor, u64::checked_mul);
         fits.ok_or(Some("its operations are more than 2^64"))?;
     }
     Ok(made)

@@ -129,6 +129,18 @@ FFT = dict(
     multiply=lambda x, y: parts(whole(x) * whole(y)),
 )
 
+BITS = dict(
+    and_=jnp.bitwise_and,
+    bitcast=lambda x: lax.bitcast_convert_type(x, f32),
+    divide=lax.div,
+    erf_inv=lax.erf_inv,
+    or_=jnp.bitwise_or,
+    remainder=lax.rem,
+    shift_left=lax.shift_left,
+    shift_right_logical=lax.shift_right_logical,
+    xor=jnp.bitwise_xor,
+)
+
 CASES = dict(
     sort=Case(lambda x: lax.sort(x, dimension=1), [spec((8, 16), "X", "Y")]),
     sort_first=Case(lambda x: lax.sort(x, dimension=0), [spec((8, 16), "X")]),
@@ -165,7 +177,7 @@ CASES = dict(
         dict(custom_lapack_sorgqr_ffi=lax.linalg.householder_product),
         is_known=False,
     ),
-    argmax=Case(argmax, [spec((8, 16), "X", "Y")], dict(reduce=lambda x, y: argmax(x))),
+    argmax=Case(argmax, [spec((8, 16), "X", "Y")], dict(reduce=lambda x, x_0, y, y_0: argmax(x))),
     product=Case(lambda x: x.prod(1), [spec((8, 16), "X", "Y")]),
     pool=Case(pooled, [spec((8, 8, 4), "X", None, "Y")]),
     pool_wide=Case(pooled_wide, [spec((8, 8, 4), "X", None, "Y")]),
@@ -186,6 +198,8 @@ CASES = dict(
     floor=elementwise(lax.floor, f32),
     erf=elementwise(lax.erf, f32),
     atan2=elementwise(lax.atan2, f32, f32),
+    normal=Case(lambda key: jax.random.normal(key, (8, 16)), [spec((2,), dtype=u32)], BITS),
+    floor_divide=Case(lambda x, y: x // 3 + (x - y) % 5 - y, [spec((8, 16), "X", dtype=i32)] * 2, BITS),
     reshape=Case(lambda x: x.reshape(12, 8), [spec((8, 12), "X")], is_known=False),
 )
 
@@ -200,6 +214,21 @@ class Kernel:
     sharded: list[str]
     number: int
     """Of the result of the operation."""
+    numbers: dict[int, float]
+    """Operands that are numbers, by their places."""
+
+    @property
+    def word(self):
+        """The name of the operation."""
+        word = re.sub(r"_\d+$", "", self.name)
+        return re.sub(r"^op_(.*)", r"\1_", word)
+
+    def filled(self, operands):
+        """The operands with those that are numbers."""
+        all = list(operands)
+        for place, number in sorted(self.numbers.items()):
+            all.insert(place, np.asarray(number).astype(operands[0].dtype))
+        return all
 
 
 def kernels_of(text):
@@ -213,7 +242,8 @@ def kernels_of(text):
             several = re.match(r"# result (\d+) of", above)
             number = int(several[1]) - 1 if several else 0
             parameters = [dims(own) for own in re.findall(r"\w+\[(.*?)\]", parameters)]
-            found.append(Kernel(name, parameters, dims(result), dims(sharded or ""), number))
+            numbers = {int(at) - 1: float(of) for at, of in re.findall(r"operand (\d+) is ([^;]+)", above)}
+            found.append(Kernel(name, parameters, dims(result), dims(sharded or ""), number, numbers))
     return found
 
 
@@ -291,10 +321,16 @@ def compared(binary, folder, name):
 
     def of(kernel):
         if case.kernels:
-            return case.kernels[re.sub(r"_\d+$", "", kernel.name)]
+            function = case.kernels[kernel.word]
+            return lambda *operands: function(*kernel.filled(operands))
         return lambda *operands: jax.tree.leaves(case.function(*operands))[kernel.number]
 
-    # What the kernels get on whole arrays.
+    random = np.random.default_rng(0)
+    data = [data_of(argument, name, random) for argument in case.arguments]
+    plain = [array.reshape([size for size in array.shape if size > 1]) for array in data]
+    expected = jax.tree.leaves(jax.jit(case.function)(*data))
+    expected = [array.reshape([size for size in array.shape if size > 1]) for array in expected]
+    # What the kernels get on whole arrays. The module may turn on numbers of 64 bits.
     seen = {}
     status, source = shell(binary, "export", "--to", "jax", program)
     exported = {}
@@ -305,11 +341,6 @@ def compared(binary, folder, name):
             return function(*operands)
 
         exported["KERNELS"][kernel.name] = called
-    random = np.random.default_rng(0)
-    data = [data_of(argument, name, random) for argument in case.arguments]
-    plain = [array.reshape([size for size in array.shape if size > 1]) for array in data]
-    expected = jax.tree.leaves(jax.jit(case.function)(*data))
-    expected = [array.reshape([size for size in array.shape if size > 1]) for array in expected]
     inputs = [array.reshape(shape) for array, (shape, *_) in zip(plain, exported["INPUTS"].values(), strict=True)]
     for way in ("dense", "run"):
         got = exported["dense"](*inputs) if way == "dense" else exported["run"](exported["make_mesh"](), *inputs)
@@ -333,6 +364,7 @@ def main():
     bad = 0
     for name in sys.argv[3:] or CASES:
         wrong = compared(binary, folder, name)
+        jax.config.update("jax_enable_x64", False)
         print(f"{name}: {wrong or 'equal'}", flush=True)
         bad += wrong is not None
     sys.exit(bad > 0)

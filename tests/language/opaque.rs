@@ -28,7 +28,10 @@ fn program(module: &str) -> String {
     let found = import::program(module, &import::Options::default()).expect_err(module);
     let first = found.iter().next().expect("a finding");
     assert_eq!(first.code, "import-unsupported", "{found}");
-    assert!(first.help.as_ref().is_some_and(|help| help.contains("`--opaque` declares it as a kernel")), "{found}");
+    assert!(
+        first.help.as_ref().is_some_and(|help| help.contains("`shardc import --opaque` declares it as a kernel")),
+        "{found}"
+    );
     let text = import::program(module, &OPAQUE).unwrap_or_else(|found| panic!("{found}\n{module}")).text;
     compiled(&text);
     text
