@@ -12,22 +12,9 @@ use super::trees::{Kind, Tree};
 use super::value::{self, Factor, Position, Value};
 use crate::dtype::DType;
 use crate::kernel::MOST_OPERANDS;
-use crate::span::Span;
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
 use std::rc::Rc;
-
-/// What kernels share while a module is translated.
-#[derive(Debug, Default)]
-pub(super) struct Kernels {
-    /// The dim of real and imaginary parts, once there is one.
-    parts: Option<super::dims::Dim>,
-    /// The dims that only results have, by operation and index.
-    made: HashMap<(String, usize), Position>,
-    /// Numbers of operations by their places, the same one for those that are written alike.
-    alike: HashMap<Span, usize>,
-    written: HashMap<String, usize>,
-}
 
 impl<'m, 'a> Translator<'m, 'a> {
     /// The results of an operation as those of kernels.

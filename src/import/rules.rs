@@ -176,7 +176,7 @@ const MOVES: [&str; 6] =
 /// Longest word for a kernel.
 const MOST_LETTERS: usize = 60;
 
-/// Why an operation is no kernel; `None` if the refusal of the operation says it.
+/// Why an operation cannot be a kernel; `None` if the refusal of the operation says it.
 pub(super) type Why = Option<&'static str>;
 
 const MISFIT: Why = Some("its attributes do not match its operands");
@@ -657,7 +657,7 @@ fn padding(trees: &[Tree<'_>], rank: usize) -> Option<Vec<[i64; 2]>> {
     }
 }
 
-/// Comparisons for each of so many elements that are sorted.
+/// Comparisons for each element that is sorted, of this number.
 fn levels(size: u64) -> u64 {
     u64::from(size.max(1).next_power_of_two().ilog2()).max(1)
 }

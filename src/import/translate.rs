@@ -3,7 +3,6 @@
 use super::ImportError;
 use super::dims::{Dim, Dims};
 use super::module::{self, Function, Module, Operation, Type};
-use super::opaque::Kernels;
 use super::output::{Array, ArrayId, Expr, Output, Sharding, Statement};
 use super::value::{self, Factor, Position, Value};
 use crate::dtype::DType;
@@ -19,6 +18,18 @@ const MOST_OPERATIONS: usize = 1 << 18;
 const MOST_WEIGHT: usize = 24;
 /// The values of a region by name.
 type Names<'a> = HashMap<&'a str, Vec<Value>>;
+
+/// What the calls of kernels share.
+#[derive(Debug, Default)]
+pub(super) struct Kernels {
+    /// The dim of real and imaginary parts, once there is one.
+    pub(super) parts: Option<Dim>,
+    /// The dims that only results have, by operation and index.
+    pub(super) made: HashMap<(String, usize), Position>,
+    /// Numbers of operations by their places, the same one for those that are written alike.
+    pub(super) alike: HashMap<Span, usize>,
+    pub(super) written: HashMap<String, usize>,
+}
 
 /// What is known while a module is translated.
 pub(super) struct Translator<'m, 'a> {

@@ -302,22 +302,22 @@ def compared(binary, folder, name):
     traced = jax.jit(case.function).trace(*case.arguments)
     lowered = traced.lower(lowering_platforms=(case.platform,)) if case.platform else traced.lower()
     module.write_text(lowered.as_text(debug_info=True))
-    status, told = shell(binary, "import", module)
-    if status == 0 or "import-unsupported" not in told or "--opaque" not in told:
-        return f"not refused:\n{told}"
+    status, output = shell(binary, "import", module)
+    if status == 0 or "import-unsupported" not in output or "--opaque" not in output:
+        return f"not refused:\n{output}"
     for command in (["import", module, "--opaque", "-o", program], ["check", program], ["plan", program]):
-        status, told = shell(binary, *command)
+        status, output = shell(binary, *command)
         if status != 0:
-            return f"{command[0]}:\n{told}"
+            return f"{command[0]}:\n{output}"
     text = program.read_text()
     kernels = kernels_of(text)
-    status, told = shell(binary, "time", program)
-    claims = [kernel.name for kernel in kernels if f"`{kernel.name}`" not in told]
-    if status != 0 or "proven" not in told or "taken as declared" not in told or claims or not kernels:
-        return f"not proven: {claims}\n{told}"
-    status, told = shell(binary, "run", program)
-    if status == 0 or "has no definition to compute its numbers with" not in told:
-        return f"run has numbers:\n{told}"
+    status, output = shell(binary, "time", program)
+    claims = [kernel.name for kernel in kernels if f"`{kernel.name}`" not in output]
+    if status != 0 or "proven" not in output or "taken as declared" not in output or claims or not kernels:
+        return f"not proven: {claims}\n{output}"
+    status, output = shell(binary, "run", program)
+    if status == 0 or "has no definition to compute its numbers with" not in output:
+        return f"run has numbers:\n{output}"
 
     def of(kernel):
         if case.kernels:
