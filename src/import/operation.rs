@@ -672,7 +672,8 @@ fn comparison(word: &str) -> Option<&'static str> {
 
 /// `a == b` or `a != b` of truth values.
 fn equal_bools(parts: &[Rc<Expr>], equal: bool) -> Rc<Expr> {
-    let same = |expr: &Rc<Expr>, is_kept: bool| if is_kept { expr.clone() } else { call("not", &[expr.clone()]) };
+    let same =
+        |expr: &Rc<Expr>, is_kept: bool| if is_kept { expr.clone() } else { call("not", std::slice::from_ref(expr)) };
     match (number(&parts[0]), number(&parts[1])) {
         (Some(a), Some(b)) => return Rc::new(Expr::Number(f64::from(u8::from(((a != 0.0) == (b != 0.0)) == equal)))),
         (Some(a), None) => return same(&parts[1], (a != 0.0) == equal),

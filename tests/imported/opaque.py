@@ -181,6 +181,7 @@ CASES = dict(
     product=Case(lambda x: x.prod(1), [spec((8, 16), "X", "Y")]),
     pool=Case(pooled, [spec((8, 8, 4), "X", None, "Y")]),
     pool_wide=Case(pooled_wide, [spec((8, 8, 4), "X", None, "Y")]),
+    running_log_sum=Case(lambda x: lax.cumlogsumexp(x, 0), [spec((8, 16), "X", "Y")]),
     select_and_scatter=Case(select_and_scatter, [spec((8, 8, 4), "X", None, "Y"), spec((8, 4, 4), "X", None, "Y")]),
     gather=Case(rows, [spec((8, 6, 16), None, None, "Y"), spec((8, 2), "X", dtype=i32)]),
     gather_batched=Case(picked, [spec((8, 6, 16), "X", None, "Y"), spec((8,), "X", dtype=i32)]),
