@@ -6,6 +6,9 @@ use crate::einsum::{Einsum, Index};
 use crate::function::Function;
 use crate::operator::Operator;
 
+/// Most operands of a kernel.
+pub const MOST_OPERANDS: usize = 4;
+
 /// A declared kernel with the dims that it is called with.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Kernel {

@@ -1,4 +1,4 @@
-//! Any text as a StableHLO module; `tests/language/imported.rs` does the same with damaged modules.
+//! Any text as a StableHLO module; `tests/language/imported.rs` and `opaque.rs` do the same with damaged modules.
 
 #![no_main]
 
@@ -6,7 +6,9 @@ use libfuzzer_sys::fuzz_target;
 use shardc::{compiler, import};
 
 fuzz_target!(|source: &str| {
-    if let Ok(imported) = import::program(source, &import::Options::default()) {
-        let _ = compiler::check(&imported.text);
+    for is_opaque in [false, true] {
+        if let Ok(imported) = import::program(source, &import::Options { is_opaque, ..import::Options::default() }) {
+            let _ = compiler::check(&imported.text);
+        }
     }
 });

@@ -58,18 +58,25 @@ class Program:
 
 
 def program(
-    function: Callable[..., Any], *arguments: Any, hardware: str | None = None, mesh: str | None = None, open: bool = False
+    function: Callable[..., Any],
+    *arguments: Any,
+    hardware: str | None = None,
+    mesh: str | None = None,
+    open: bool = False,
+    opaque: bool = False,
 ) -> Program:
     """Makes a program of a function and the shapes, dtypes and shardings of its arguments.
 
     - `hardware`: the profile that the program names.
     - `mesh`: another mesh than that of the shardings, such as `"data=8, model=4"`; all layouts are then left to the plan.
     - `open`: layouts of arguments without a sharding are left to the plan; by default they are replicated.
+    - `opaque`: operations that the language lacks, such as sorts and convolutions, are declared as kernels; by default they
+      are errors.
 
     Raises `shardc.Error` for operations that cannot be imported.
     """
     lowered = (function if hasattr(function, "lower") else jax.jit(function)).lower(*arguments)
-    options = _options({"on": hardware, "mesh": mesh, "open": open})
+    options = _options({"on": hardware, "mesh": mesh, "open": open, "opaque": opaque})
     output = _run(["import", "-", *options, "--format", "json"], lowered.as_text(debug_info=True))
     document = json.loads(output)
     inputs = [Argument(**argument) for argument in document["arguments"]]
@@ -88,10 +95,18 @@ class Planned:
     mesh: jax.sharding.Mesh
     """The mesh that it runs on."""
 
-    def __init__(self, program: Program, source: str, results: Any, mesh: jax.sharding.Mesh | None) -> None:
+    def __init__(
+        self,
+        program: Program,
+        source: str,
+        results: Any,
+        mesh: jax.sharding.Mesh | None,
+        kernels: dict[str, Callable[..., Any]] | None = None,
+    ) -> None:
         self.program, self.source = program, source
         self._module: dict[str, Any] = {}
         exec(compile(source, "<shardc>", "exec"), self._module)  # noqa: S102 (what the command has written)
+        self._module.get("KERNELS", {}).update(kernels or {})
         self._results, self._tree = jax.tree.flatten(results)
         self.mesh = mesh or self._module["make_mesh"]()
 
@@ -118,19 +133,26 @@ def _named(array: str, names: Any) -> str | None:
     return next((name for name in (array, array + "_") if name in names), None)
 
 
-def planned(function: Callable[..., Any], *arguments: Any, mesh: jax.sharding.Mesh | None = None, **options: Any) -> Planned:
+def planned(
+    function: Callable[..., Any],
+    *arguments: Any,
+    mesh: jax.sharding.Mesh | None = None,
+    kernels: dict[str, Callable[..., Any]] | None = None,
+    **options: Any,
+) -> Planned:
     """Makes a function of the same arguments and results that executes the plan of its program: compute and collectives of each
     device are those that `shardc plan` lists. It can be called, compiled by `jax.jit`, and differentiated.
 
     - `arguments`: as for `program`.
     - `mesh`: the mesh to run on; by default one of all devices.
+    - `kernels`: functions of blocks for the kernels that `program` declares with `opaque=True`, by name.
     - `options`: those of `shardc plan`, such as `hardware="tpu_v5p"`.
 
     Raises `shardc.Error` for operations that cannot be imported.
     """
-    made = program(function, *arguments)
+    made = program(function, *arguments, opaque=kernels is not None)
     source = _run(["export", "-", "--to", "jax", *_options(options)], made.text)
-    return Planned(made, source, jax.eval_shape(function, *arguments), mesh)
+    return Planned(made, source, jax.eval_shape(function, *arguments), mesh, kernels)
 
 
 @dataclass(frozen=True)

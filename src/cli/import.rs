@@ -23,6 +23,10 @@ pub(super) struct Import {
     /// Leave layouts of arguments without a sharding to the plan; by default they are replicated
     #[arg(long)]
     open: bool,
+    /// Declare operations outside the language, such as sorts and convolutions, as kernels, which are planned by their dims
+    /// and costs; by default they are refused
+    #[arg(long)]
+    opaque: bool,
     #[command(flatten)]
     format: Output,
 }
@@ -57,7 +61,12 @@ impl Import {
     /// Reads a module and writes a program.
     pub(super) fn run(&self) -> Result<(), Failure> {
         let source = input::source(&self.file)?;
-        let options = import::Options { mesh: self.mesh.clone(), hardware: Some(self.on.clone()), is_open: self.open };
+        let options = import::Options {
+            mesh: self.mesh.clone(),
+            hardware: Some(self.on.clone()),
+            is_open: self.open,
+            is_opaque: self.opaque,
+        };
         let imported = import::program(&source.text, &options)
             .map_err(|diagnostics| input::fault(&source, &diagnostics, Format::Text))?;
         let document = Document {

@@ -45,7 +45,7 @@ impl<'m, 'a> Translator<'m, 'a> {
             return Ok(Value { shape: shape.collect(), ..value });
         }
         // The dim that is read is the last position of both, and the place in the result stays where it was.
-        let full: Position = position.iter().map(|factor| Factor { is_present: true, ..*factor }).collect();
+        let full = self.apart(&position, &places.shape);
         let mut hot = places.clone();
         hot.shape.push(full.clone());
         let row = self.iota(&full, DType::I32);
@@ -62,6 +62,20 @@ impl<'m, 'a> Translator<'m, 'a> {
         let found = self.product(hot, table, &[last], dtype, operation)?;
         let expr = if is_bool { infix("!=", found.expr, count(0)) } else { cast(found.expr, dtype.widened(), dtype) };
         Ok(Value { expr, dtype: if is_bool { DType::Bool } else { dtype }, shape: found.shape })
+    }
+
+    /// The dims of a position, all of them present, with others in place of those that stand in `shape`: places that are
+    /// computed from an array may have the dim that they name.
+    fn apart(&mut self, position: &[Factor], shape: &[Position]) -> Position {
+        let mut taken = value::present(&mut self.dims, shape);
+        let mut full = Position::new();
+        for factor in position {
+            let is_taken = taken.contains(&factor.dim);
+            let dim = if is_taken { self.dims.twin(factor.dim, &taken) } else { factor.dim };
+            taken.push(dim);
+            full.push(Factor { dim, is_present: true });
+        }
+        full
     }
 
     /// A number for each place along one position of a tensor, all others absent.
@@ -557,7 +571,7 @@ impl<'m, 'a> Translator<'m, 'a> {
             of_rows.remove(at);
         }
         let target = value::leaves(&mut self.dims, &table.shape[row]);
-        let full: Position = target.iter().map(|factor| Factor { is_present: true, ..*factor }).collect();
+        let full = self.apart(&target, &places.shape);
         let dtype = table.dtype;
         let numbers = cast(places.expr.clone(), places.dtype, DType::I32);
         let line = self.iota(&full, DType::I32);

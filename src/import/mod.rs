@@ -1,25 +1,29 @@
 //! Conversion of StableHLO modules with Shardy shardings, as printed by JAX, to programs.
 //!
 //! ```text
-//! text ─► trees ─► module ─► translate (dims, value, operation, index, repeat) ─► output ─► text
+//! text ─► trees ─► module ─► translate (dims, value, operation, index, repeat, opaque) ─► output ─► text
 //! ```
 //!
 //! Shapes become named dims, calls are inlined, counted loops become `repeat`, and
-//! elementwise chains become one statement. Unsupported operations are rejected with their location.
+//! elementwise chains become one statement. Unsupported operations are rejected with their location, or
+//! declared as kernels.
 
 mod dims;
 mod index;
+mod kernels;
 mod module;
+mod names;
+mod opaque;
 mod operation;
 mod output;
 mod repeat;
+mod rules;
 mod translate;
 mod trees;
 mod value;
 mod write;
 
 use crate::diag::Diagnostics;
-use crate::dtype::DType;
 use crate::span::Span;
 
 /// Largest text of a module that is read, in bytes.
@@ -48,13 +52,17 @@ enum ImportError {
         why: String,
         #[label(primary, "this operation")]
         at: Span,
+        #[help]
+        way_out: Option<String>,
     },
     #[error("elements of type `{name}` cannot be imported")]
-    #[diagnostic(code("import-unsupported"), help("the dtypes are {}", DType::ALL.map(DType::mlir).join(", ")))]
+    #[diagnostic(code("import-unsupported"))]
     Dtype {
         name: String,
         #[label(primary, "used here")]
         at: Span,
+        #[help]
+        way_out: String,
     },
     #[error("this sharding cannot be imported: {why}")]
     #[diagnostic(code("import-unsupported"))]
@@ -75,6 +83,31 @@ enum ImportError {
     },
 }
 
+impl ImportError {
+    /// The refusal of this operation with what `--opaque` does about it; other errors as they are.
+    fn with_kernels(self, why: Result<(), rules::Why>) -> ImportError {
+        let advice = match why {
+            Ok(()) => "`shardc import --opaque` declares it as a kernel, known by its dims and costs".to_owned(),
+            Err(None) => return self,
+            Err(Some(why)) => format!("`shardc import --opaque` declares no kernel for it: {why}"),
+        };
+        match self {
+            ImportError::Operation { name, why, at, way_out: _ } => {
+                ImportError::Operation { name, why, at, way_out: Some(advice) }
+            }
+            ImportError::Dtype { name, at, way_out } => {
+                ImportError::Dtype { name, at, way_out: format!("{way_out}; {advice}") }
+            }
+            other => other,
+        }
+    }
+
+    /// Whether an operation at this place is refused.
+    fn refuses(&self, place: Span) -> bool {
+        matches!(self, ImportError::Operation { at, .. } | ImportError::Dtype { at, .. } if *at == place)
+    }
+}
+
 /// What is not in the module.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
@@ -84,6 +117,8 @@ pub struct Options {
     pub hardware: Option<String>,
     /// Layouts of arguments without a sharding are left to the plan; else they are replicated.
     pub is_open: bool,
+    /// Operations that the language cannot say are declared as kernels; else they are refused.
+    pub is_opaque: bool,
 }
 
 /// A program, and what it calls the arguments and results of the function.
@@ -119,7 +154,7 @@ fn translated(text: &str, options: &Options) -> Result<Imported, ImportError> {
         return Err(ImportError::TooLong { bytes: text.len(), most: MOST_BYTES });
     }
     let module = module::read(text)?;
-    let (output, dims) = translate::translate(&module)?;
+    let (output, dims) = translate::translate(&module, options.is_opaque)?;
     if output.mesh.is_empty() && options.mesh.is_none() {
         return Err(ImportError::NoMesh);
     }

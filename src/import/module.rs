@@ -22,6 +22,14 @@ pub(super) struct Type {
     pub(super) element: Result<DType, String>,
 }
 
+impl Type {
+    /// The dtype of real and imaginary parts, if its elements are complex numbers.
+    pub(super) fn parts(&self) -> Option<DType> {
+        let name = self.element.as_ref().err()?;
+        DType::from_mlir(name.strip_prefix("complex<")?.strip_suffix('>')?)
+    }
+}
+
 /// A module.
 #[derive(Debug)]
 pub(super) struct Module<'a> {
@@ -324,7 +332,7 @@ fn operation<'a>(statement: &[Tree<'a>]) -> Result<Operation<'a>, ImportError> {
         Some(equals) => (statement.get(..equals).unwrap_or_default(), statement.get(equals + 1..).unwrap_or_default()),
         None => (Default::default(), statement),
     };
-    let results = items(results)
+    let mut results = items(results)
         .map(|item| match item {
             [Tree { kind: Kind::Value(value), .. }] => Some((*value, 1)),
             [Tree { kind: Kind::Value(value), .. }, _, count] => {
@@ -386,6 +394,10 @@ fn operation<'a>(statement: &[Tree<'a>]) -> Result<Operation<'a>, ImportError> {
     }
     let types = result_types(types, results.iter().map(|(_, count)| count).sum())
         .ok_or_else(|| unreadable("the types of this operation are not those of tensors"))?;
+    // A tuple is several values.
+    if let [(_, count)] = &mut results[..] {
+        *count = types.len();
+    }
     Ok(Operation { name, results, operands, trees, regions, types, location, span: whole })
 }
 
@@ -399,6 +411,9 @@ fn result_types(trees: &[Tree<'_>], results: usize) -> Option<Vec<Type>> {
     };
     if results == 0 {
         return Some(Vec::new());
+    }
+    if let ([Tree { kind: Kind::Word("tuple"), .. }, members], 1) = (trees, results) {
+        return items(members.group(Bracket::Angle)?).map(one_type).collect();
     }
     let types: Vec<Type> = items(trees).map(one_type).collect::<Option<_>>()?;
     let skipped = types.len().checked_sub(results)?;
@@ -429,7 +444,11 @@ fn one_type(trees: &[Tree<'_>]) -> Option<Type> {
     }
     let elements = shape.iter().try_fold(1_u64, |elements, size| elements.checked_mul(*size));
     elements.filter(|elements| *elements < MOST_ELEMENTS)?;
-    let element = DType::from_mlir(rest).ok_or_else(|| rest.to_owned());
+    let parts = inside.get(1).and_then(|tree| tree.group(Bracket::Angle)?.first()?.word());
+    let element = match (rest, parts) {
+        ("complex", Some(parts)) => Err(format!("complex<{parts}>")),
+        _ => DType::from_mlir(rest).ok_or_else(|| rest.to_owned()),
+    };
     Some(Type { shape, element })
 }
 

@@ -10,10 +10,34 @@ use crate::dtype::DType;
 use std::rc::Rc;
 
 impl<'m, 'a> Translator<'m, 'a> {
-    /// The results of an operation.
+    /// The results of an operation: of statements, or of kernels where the language has none.
     pub(super) fn operation(&mut self, operation: &'m Operation<'a>) -> Result<Vec<Value>, ImportError> {
+        if self.is_opaque
+            && let Some(made) = self.of_complex(operation)
+        {
+            let refused =
+                |why| self.refused(operation, "complex numbers are not in the language").with_kernels(Err(why));
+            return made.map_err(refused);
+        }
+        match self.said(operation) {
+            Err(refusal) if refusal.refuses(operation.span) => {
+                self.operands(operation)?;
+                match self.opaque(operation) {
+                    Ok(made) if self.is_opaque => Ok(made),
+                    made => Err(refusal.with_kernels(made.map(drop))),
+                }
+            }
+            said => said,
+        }
+    }
+
+    /// The results of an operation that the language has.
+    fn said(&mut self, operation: &'m Operation<'a>) -> Result<Vec<Value>, ImportError> {
         let name = operation.name;
-        let short = name.rsplit('.').next().unwrap_or(name);
+        let (dialect, short) = name.rsplit_once('.').unwrap_or(("", name));
+        if !matches!(dialect, "" | "stablehlo" | "chlo" | "mhlo" | "func" | "sdy" | "arith") {
+            return Err(self.refused(operation, "the language has no such operation"));
+        }
         match short {
             "call" => {
                 let function = operation.trees.iter().filter_map(|tree| tree.word()).find(|word| word.starts_with('@'));
@@ -26,12 +50,20 @@ impl<'m, 'a> Translator<'m, 'a> {
             "while" => return self.repeat(operation),
             "top_k" => return self.top_k(operation),
             "optimization_barrier" => return self.operands(operation),
+            "get_tuple_element" => {
+                let listed = operation.trees.iter().find_map(|tree| tree.group(Bracket::Square)?.first()?.word());
+                let index = listed.and_then(|word| word.parse().ok()).or(module::number(&operation.trees, "index"));
+                let (Some(tuple), Some(index)) = (operation.operands.first(), index) else {
+                    return Err(self.refused(operation, "it takes no element of a tuple"));
+                };
+                return Ok(vec![self.value(&format!("{tuple}#{index}"), operation)?]);
+            }
             "custom_call" => {
-                let target = operation.trees.iter().filter_map(|tree| tree.word()).find(|word| word.starts_with('@'));
-                return match target {
-                    // Shardings in the older form are left to the plan.
-                    Some("@Sharding" | "@SPMDFullToShardShape" | "@SPMDShardToFullShape") => self.operands(operation),
-                    _ => Err(self.refused(operation, "the called target is not part of the module")),
+                // Shardings in the older form are left to the plan.
+                return if is_sharding(operation) {
+                    self.operands(operation)
+                } else {
+                    Err(self.refused(operation, "the called target is not part of the module"))
                 };
             }
             _ => {}
@@ -69,7 +101,7 @@ impl<'m, 'a> Translator<'m, 'a> {
         Ok(vec![value])
     }
 
-    fn computed(
+    pub(super) fn computed(
         &mut self,
         operation: &'m Operation<'a>,
         short: &str,
@@ -77,6 +109,7 @@ impl<'m, 'a> Translator<'m, 'a> {
         dtype: DType,
     ) -> Result<Value, ImportError> {
         let result = &operation.types[0];
+        let mut why = "unexpected number of operands";
         let expected = match short {
             "select" | "clamp" => 3,
             "add" | "subtract" | "multiply" | "divide" | "maximum" | "minimum" | "and" | "or" | "xor" | "power"
@@ -84,10 +117,13 @@ impl<'m, 'a> Translator<'m, 'a> {
             "reduce" | "reduce_window" | "concatenate" | "dynamic_slice" | "dynamic_update_slice" | "scatter" => {
                 operands.len().max(1)
             }
-            _ => 1,
+            _ => {
+                why = "the language has no such operation";
+                1
+            }
         };
         if operands.len() != expected {
-            return Err(self.refused(operation, "unexpected number of operands"));
+            return Err(self.refused(operation, why));
         }
         let first = operands[0].clone();
         Ok(match short {
@@ -222,6 +258,12 @@ impl<'m, 'a> Translator<'m, 'a> {
             "power" => {
                 let exponent = operands[1].number();
                 let base = operands[0].number();
+                if !dtype.is_float()
+                    && (base.is_none() || exponent.is_none())
+                    && !exponent.is_some_and(|exponent| [2.0, 3.0, 4.0].contains(&exponent))
+                {
+                    return Err(self.refused(operation, "integers have no such power in the language"));
+                }
                 self.map(operands, dtype, operation, |parts| power(parts, base, exponent))?
             }
             _ => {
@@ -330,7 +372,10 @@ impl<'m, 'a> Translator<'m, 'a> {
     fn running(&mut self, operation: &Operation<'a>, operands: Vec<Value>, dtype: DType) -> Result<Value, ImportError> {
         let why = "windows other than those of running sums are not in the language";
         let [value, start] = <[Value; 2]>::try_from(operands).map_err(|_| self.refused(operation, why))?;
-        let by = operation.regions.first().and_then(|region| region.operations.first()).map_or("", |inner| inner.name);
+        let by = match &operation.regions[..] {
+            [region] if region.operations.len() == 2 => region.operations.first().map_or("", |inner| inner.name),
+            _ => "",
+        };
         let window = attribute(operation, &["window_dimensions"]);
         let padding = value_of(&operation.trees, "padding").and_then(|trees| {
             trees.iter().find_map(|tree| if let Kind::Dense(text) = tree.kind { Some(text) } else { None })
@@ -507,6 +552,12 @@ impl<'m, 'a> Translator<'m, 'a> {
     }
 }
 
+/// Whether it only says how its operand is sharded, in the older form.
+pub(super) fn is_sharding(operation: &Operation<'_>) -> bool {
+    let target = operation.trees.iter().filter_map(|tree| tree.word()).find(|word| word.starts_with('@'));
+    matches!(target, Some("@Sharding" | "@SPMDFullToShardShape" | "@SPMDShardToFullShape"))
+}
+
 /// The list behind the first of these keys that is there.
 pub(super) fn attribute(operation: &Operation<'_>, keys: &[&str]) -> Vec<i64> {
     keys.iter().map(|key| numbers(&operation.trees, key)).find(|list| !list.is_empty()).unwrap_or_default()
@@ -541,7 +592,7 @@ pub(super) fn ranges(operation: &Operation<'_>) -> Option<Vec<[u64; 3]>> {
 }
 
 /// A number as StableHLO writes it: decimal, or the bits of a float.
-fn scalar(word: &str, dtype: DType) -> Option<f64> {
+pub(super) fn scalar(word: &str, dtype: DType) -> Option<f64> {
     match word {
         "true" => return Some(1.0),
         "false" => return Some(0.0),
@@ -621,6 +672,14 @@ fn comparison(word: &str) -> Option<&'static str> {
 
 /// `a == b` or `a != b` of truth values.
 fn equal_bools(parts: &[Rc<Expr>], equal: bool) -> Rc<Expr> {
+    let same =
+        |expr: &Rc<Expr>, is_kept: bool| if is_kept { expr.clone() } else { call("not", std::slice::from_ref(expr)) };
+    match (number(&parts[0]), number(&parts[1])) {
+        (Some(a), Some(b)) => return Rc::new(Expr::Number(f64::from(u8::from(((a != 0.0) == (b != 0.0)) == equal)))),
+        (Some(a), None) => return same(&parts[1], (a != 0.0) == equal),
+        (None, Some(b)) => return same(&parts[0], (b != 0.0) == equal),
+        (None, None) => {}
+    }
     let both = call("and", parts);
     let neither = call("not", &[call("or", parts)]);
     let same = call("or", &[both, neither]);
@@ -713,6 +772,10 @@ fn unary(name: &str, value: &Value) -> Option<Rc<Expr>> {
             "abs" => number.abs(),
             "cosine" => number.cos(),
             "sine" => number.sin(),
+            "floor" => number.floor(),
+            "ceil" => number.ceil(),
+            "sign" if number != 0.0 => number.signum(),
+            "sign" => number,
             "not" if value.dtype == DType::Bool => f64::from(u8::from(number == 0.0)),
             _ => return None,
         };

@@ -4,6 +4,9 @@ use super::dims::Dim;
 use crate::dtype::DType;
 use std::rc::Rc;
 
+/// Widest line before a comment begins on one of its own.
+pub(super) const WIDTH: usize = 100;
+
 /// An array of the program, by its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct ArrayId(pub usize);
@@ -29,6 +32,28 @@ pub(super) enum Expr {
     Reduce(&'static str, Vec<Dim>, Rc<Expr>),
     /// `rename_{S->T}(a)`
     Rename(Vec<(Dim, Dim)>, Rc<Expr>),
+    /// `sort(a)`, where `sort` is declared
+    Kernel(Rc<Kernel>, Vec<Rc<Expr>>),
+}
+
+/// A declared kernel as one call of it has it.
+#[derive(Debug)]
+pub(super) struct Kernel {
+    /// What it would be called if no other kernel were.
+    pub(super) word: String,
+    /// Equal for operations that compute the same.
+    pub(super) identity: String,
+    /// What a reader has to know, for a comment.
+    pub(super) notes: Vec<String>,
+    /// The dims of its operands and of its result.
+    pub(super) parameters: Vec<Vec<Dim>>,
+    pub(super) result: Vec<Dim>,
+    pub(super) dtype: DType,
+    /// The dims that may be sharded.
+    pub(super) sharded: Vec<Dim>,
+    /// Operations: a factor times the sizes of these dims.
+    pub(super) factor: u64,
+    pub(super) counted: Vec<Dim>,
 }
 
 impl Expr {
@@ -36,7 +61,7 @@ impl Expr {
     pub(super) fn operands(&self) -> Vec<&Rc<Expr>> {
         match self {
             Expr::Array(_) | Expr::Number(_) | Expr::Iota(_) => Vec::new(),
-            Expr::Call(_, operands) => operands.iter().collect(),
+            Expr::Call(_, operands) | Expr::Kernel(_, operands) => operands.iter().collect(),
             Expr::Infix(_, a, b) | Expr::Product(a, b, _) => vec![a, b],
             Expr::Power(a, _) | Expr::Negative(a) | Expr::Reduce(_, _, a) | Expr::Rename(_, a) => vec![a],
         }

@@ -134,8 +134,12 @@ impl<'m, 'a> Translator<'m, 'a> {
         starts: &[Value],
     ) -> Result<Counted, ImportError> {
         let why = "only loops with a fixed number of iterations are supported";
-        let refused =
-            || ImportError::Operation { name: operation.name.to_owned(), why: why.to_owned(), at: operation.span };
+        let refused = || ImportError::Operation {
+            name: operation.name.to_owned(),
+            why: why.to_owned(),
+            at: operation.span,
+            way_out: None,
+        };
         let compares =
             condition.operations.iter().rev().find(|inner| inner.name == "stablehlo.compare").ok_or_else(refused)?;
         let is_less = compares.trees.iter().any(|tree| tree.word() == Some("LT"));

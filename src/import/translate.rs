@@ -19,6 +19,18 @@ const MOST_WEIGHT: usize = 24;
 /// The values of a region by name.
 type Names<'a> = HashMap<&'a str, Vec<Value>>;
 
+/// What the calls of kernels share.
+#[derive(Debug, Default)]
+pub(super) struct Kernels {
+    /// The dim of real and imaginary parts, once there is one.
+    pub(super) parts: Option<Dim>,
+    /// The dims that only results have, by operation and index.
+    pub(super) made: HashMap<(String, usize), Position>,
+    /// Numbers of operations by their places, the same one for those that are written alike.
+    pub(super) alike: HashMap<Span, usize>,
+    pub(super) written: HashMap<String, usize>,
+}
+
 /// What is known while a module is translated.
 pub(super) struct Translator<'m, 'a> {
     pub(super) module: &'m Module<'a>,
@@ -32,11 +44,17 @@ pub(super) struct Translator<'m, 'a> {
     scopes: Vec<Vec<Names<'a>>>,
     /// How often each name is read in the open functions.
     uses: Vec<HashMap<&'a str, usize>>,
-    operations: usize,
+    /// Operations so far.
+    pub(super) operations: usize,
+    /// Whether operations that the language cannot say become kernels.
+    pub(super) is_opaque: bool,
+    pub(super) kernels: Kernels,
 }
 
 /// Translates a whole module.
-pub(super) fn translate(module: &Module<'_>) -> Result<(Output, Dims), ImportError> {
+///
+/// - `is_opaque`: declares operations that the language cannot say as kernels.
+pub(super) fn translate(module: &Module<'_>, is_opaque: bool) -> Result<(Output, Dims), ImportError> {
     let mut translator = Translator {
         module,
         dims: Dims::default(),
@@ -46,6 +64,8 @@ pub(super) fn translate(module: &Module<'_>) -> Result<(Output, Dims), ImportErr
         scopes: Vec::new(),
         uses: Vec::new(),
         operations: 0,
+        is_opaque,
+        kernels: Kernels::default(),
     };
     let Some(main) = module.functions.get(module.main) else { return Ok(Default::default()) };
     let mut inputs = Vec::new();
@@ -61,6 +81,9 @@ pub(super) fn translate(module: &Module<'_>) -> Result<(Output, Dims), ImportErr
     let outputs = translator.call(main, inputs)?;
     let mut named = Vec::new();
     for (number, (port, value)) in main.results.iter().zip(outputs).enumerate() {
+        if port.element.parts().is_some() {
+            element(&port.element, port.span)?;
+        }
         let full = translator.materialize(value);
         let hint = port.name.map(|name| name.trim_start_matches("result").to_owned()).filter(|name| !name.is_empty());
         let hint =
@@ -97,7 +120,10 @@ fn owned(sharding: &[Vec<&str>]) -> Sharding {
 
 /// The dtype of a tensor, if the language has it.
 pub(super) fn element(kind: &Type, at: Span) -> Result<DType, ImportError> {
-    kind.element.clone().map_err(|name| ImportError::Dtype { name, at })
+    kind.element.clone().map_err(|name| {
+        let way_out = format!("the dtypes are {}", DType::ALL.map(DType::mlir).join(", "));
+        ImportError::Dtype { name, at, way_out }
+    })
 }
 
 /// How often each name is read, in a body and in all regions in it.
@@ -203,7 +229,9 @@ impl<'m, 'a> Translator<'m, 'a> {
             None => (name, 0),
         };
         let scopes = self.scopes.last().map(Vec::as_slice).unwrap_or_default();
-        let found = scopes.iter().rev().find_map(|names| names.get(base)).and_then(|values| values.get(number));
+        let found = scopes.iter().rev().find_map(|names| names.get(base));
+        let is_one = |values: &&Vec<Value>| values.len() == 1 || base != name;
+        let found = found.filter(is_one).and_then(|values| values.get(number));
         found
             .cloned()
             .ok_or_else(|| ImportError::Unreadable { why: format!("`%{name}` is not defined"), at: operation.span })
@@ -289,7 +317,12 @@ impl<'m, 'a> Translator<'m, 'a> {
     // Values.
 
     pub(super) fn refused(&self, operation: &Operation<'a>, why: &str) -> ImportError {
-        ImportError::Operation { name: operation.name.to_owned(), why: why.to_owned(), at: operation.span }
+        ImportError::Operation {
+            name: operation.name.to_owned(),
+            why: why.to_owned(),
+            at: operation.span,
+            way_out: None,
+        }
     }
 
     /// A value whose dims stand in one array from now on.
@@ -324,23 +357,26 @@ impl<'m, 'a> Translator<'m, 'a> {
 
     /// The value with all its dims present: an array, whatever it was.
     pub(super) fn materialize(&mut self, value: Value) -> Value {
-        let mut expr = value.expr;
-        let mut shape = Vec::new();
-        for position in value.shape {
-            let mut full = Vec::new();
-            for factor in value::leaves(&mut self.dims, &position) {
-                if !factor.is_present {
-                    expr = spread(expr, Rc::new(Expr::Iota(factor.dim)), value.dtype);
-                }
-                full.push(Factor { is_present: true, ..factor });
-            }
-            shape.push(full);
-        }
-        if matches!(*expr, Expr::Number(_)) {
+        let mut full = self.filled_where(value, |_| true);
+        if let Expr::Number(_) = *full.expr {
             // The least of 0 and 1 is an array without dims.
             let dim = self.dims.fresh(2);
             let least = Rc::new(Expr::Reduce("min", vec![dim], Rc::new(Expr::Iota(dim))));
-            expr = spread(expr, least, value.dtype);
+            full.expr = spread(full.expr, least, full.dtype);
+        }
+        full
+    }
+
+    /// The value with the dims at these places present.
+    pub(super) fn filled_where(&mut self, value: Value, is_filled: impl Fn(usize) -> bool) -> Value {
+        let mut expr = value.expr;
+        let mut shape = value.shape;
+        for (_, position) in shape.iter_mut().enumerate().filter(|(at, _)| is_filled(*at)) {
+            *position = value::leaves(&mut self.dims, position);
+            for factor in position.iter_mut().filter(|factor| !factor.is_present) {
+                expr = spread(expr, Rc::new(Expr::Iota(factor.dim)), value.dtype);
+                factor.is_present = true;
+            }
         }
         let dims = value::present(&mut self.dims, &shape);
         self.dims.together(&dims);

@@ -1,7 +1,9 @@
 //! The text of an imported program: names for dims and arrays, and what is not needed left out.
 
 use super::dims::{Dim, Dims};
-use super::output::{Array, ArrayId, Expr, Output, Sharding, Statement};
+use super::kernels::Declared;
+use super::names::{identifier, is_reserved};
+use super::output::{Array, ArrayId, Expr, Output, Sharding, Statement, WIDTH};
 use super::{Argument, Imported, Options};
 use crate::dtype::DType;
 use itertools::Itertools;
@@ -11,8 +13,6 @@ use std::rc::Rc;
 
 /// Names of dims, in the order in which they appear.
 const LETTERS: &str = "BSDFNHKMVTEGIJLPQRUWXYZACO";
-/// Widest line before a comment begins on one of its own.
-const WIDTH: usize = 100;
 
 /// Writes a program, and says which arrays its arguments and results are.
 pub(super) fn write(output: Output, mut dims: Dims, options: &Options) -> Imported {
@@ -46,9 +46,13 @@ pub(super) fn write(output: Output, mut dims: Dims, options: &Options) -> Import
         written: Vec::new(),
         rebound: HashSet::new(),
         outputs: outputs.iter().copied().collect(),
+        kernels: Declared::default(),
+        ordered: HashSet::new(),
+        unpadded: HashSet::new(),
     };
     writer.find_rebound(&statements);
     writer.even_renames(&statements);
+    writer.find_kernels(&statements);
     writer.find_stacks(&statements);
     writer.name_arrays(&statements, &outputs);
     writer.name_dims(&statements);
@@ -80,6 +84,10 @@ pub(super) fn write(output: Output, mut dims: Dims, options: &Options) -> Import
         let _ = writeln!(text, "dims {{{}}}", all.join(", "));
     }
     text.push('\n');
+    let kernels = writer.kernels.text(&mut writer.dims, &writer.dim_names);
+    if !kernels.is_empty() {
+        let _ = writeln!(text, "{kernels}");
+    }
     text.push_str(&body);
     let results: Vec<String> = outputs.iter().map(|array| writer.names[array].clone()).collect();
     let _ = writeln!(text, "output {}", results.iter().unique().join(", "));
@@ -186,48 +194,6 @@ fn retain(statements: &mut Vec<Statement>, read: &HashSet<ArrayId>) -> bool {
     dropped || statements.len() != before
 }
 
-/// Letters, digits and single underscores of a name from elsewhere; `params['layers']['wq']` is `params_layers_wq`.
-fn identifier(text: &str) -> String {
-    let words = text.split(|letter: char| !letter.is_ascii_alphanumeric()).filter(|word| !word.is_empty()).join("_");
-    if words.starts_with(|letter: char| letter.is_ascii_alphabetic()) { words } else { format!("v{words}") }
-}
-
-/// The words that begin something else where a name is expected.
-fn is_reserved(name: &str) -> bool {
-    const WORDS: [&str; 21] = [
-        "mesh",
-        "dims",
-        "output",
-        "repeat",
-        "def",
-        "kernel",
-        "return",
-        "expect",
-        "limit",
-        "link",
-        "axis",
-        "by",
-        "using",
-        "donated",
-        "Mesh",
-        "rename",
-        "open",
-        "iota",
-        "softmax",
-        "log_softmax",
-        "where",
-    ];
-    const FUNCTIONS: [&str; 13] =
-        ["sum", "prod", "max", "min", "mean", "any", "all", "var", "logsumexp", "iota", "open", "rename", "softmax"];
-    const COLLECTIVES: [&str; 5] = ["AllGather", "ReduceScatter", "AllReduce", "AllToAll", "Broadcast"];
-    WORDS.contains(&name)
-        || FUNCTIONS.iter().any(|word| name == *word || name.starts_with(&format!("{word}_")))
-        || COLLECTIVES.iter().any(|word| name.starts_with(word))
-        || name.parse::<DType>().is_ok()
-        || crate::function::Unary::ALL.iter().any(|unary| unary.facts().word == name)
-        || matches!(name, "and" | "or" | "not")
-}
-
 /// How tightly an expression binds: what stands inside another one may need parentheses.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Level {
@@ -255,6 +221,11 @@ struct Writer<'o> {
     /// Arrays that are assigned more than once.
     rebound: HashSet<ArrayId>,
     outputs: HashSet<ArrayId>,
+    kernels: Declared,
+    /// Operands of kernels, whose dims are declared in order.
+    ordered: HashSet<ArrayId>,
+    /// Dims of which a kernel would read padding.
+    unpadded: HashSet<Dim>,
     /// Whether the axes of shardings are those of the program.
     has_mesh: bool,
     is_open: bool,
@@ -280,6 +251,26 @@ impl Writer<'_> {
                 break;
             }
         }
+    }
+
+    fn find_kernels(&mut self, statements: &[Statement]) {
+        each_expr(statements, &mut |expr| {
+            self.kernels.add(expr, &mut self.dims);
+            if let Expr::Kernel(kernel, operands) = expr {
+                for dim in kernel.parameters.iter().flatten() {
+                    if !(kernel.sharded.contains(dim) && kernel.result.contains(dim)) {
+                        self.unpadded.extend(self.dims.leaves(*dim));
+                    }
+                }
+                for operand in operands {
+                    operand.walk(&mut |expr| {
+                        if let Expr::Array(array) = expr {
+                            self.ordered.insert(*array);
+                        }
+                    });
+                }
+            }
+        });
     }
 
     fn find_rebound(&mut self, statements: &[Statement]) {
@@ -324,7 +315,7 @@ impl Writer<'_> {
     }
 
     fn name_arrays(&mut self, statements: &[Statement], outputs: &[ArrayId]) {
-        let mut taken: HashSet<String> = HashSet::new();
+        let mut taken: HashSet<String> = self.kernels.names().map(str::to_owned).collect();
         // Below this number, all names of this kind are taken.
         let mut next: HashMap<String, usize> = HashMap::new();
         let mut order: Vec<ArrayId> = Vec::new();
@@ -387,6 +378,7 @@ impl Writer<'_> {
                     Expr::Iota(dim) => tables.push(*dim),
                     Expr::Product(_, _, dims) | Expr::Reduce(_, dims, _) => tables.extend(dims),
                     Expr::Rename(pairs, _) => tables.extend(pairs.iter().flat_map(|(from, to)| [*from, *to])),
+                    Expr::Kernel(kernel, _) => tables.extend(kernel.parameters.iter().flatten().chain(&kernel.counted)),
                     _ => {}
                 });
             }
@@ -502,6 +494,7 @@ impl Writer<'_> {
         let is_named = sharding.is_some()
             || self.outputs.contains(&array)
             || !typed.is_empty()
+            || self.ordered.contains(&array)
             || matches!(**expr, Expr::Product(..));
         if is_named { format!("{name}{typed}{layout} = {value}") } else { format!("{name} = {value}") }
     }
@@ -599,7 +592,8 @@ impl Writer<'_> {
                 left = leaves.get(at).map(|leaf| self.dims.size(*leaf));
             }
             let now = left?;
-            if now % size != 0 && (leaves.len() > 1 || now < size) {
+            let is_unpadded = leaves.get(at).is_some_and(|leaf| self.unpadded.contains(leaf));
+            if now % size != 0 && (leaves.len() > 1 || now < size || is_unpadded) {
                 return None;
             }
             left = Some(now.div_ceil(size));
@@ -623,6 +617,7 @@ impl Writer<'_> {
             Expr::Reduce("sum", _, a) => self.dtype(a).map(DType::widened),
             Expr::Power(a, _) | Expr::Negative(a) | Expr::Rename(_, a) | Expr::Reduce(_, _, a) => self.dtype(a),
             Expr::Product(a, b, _) => self.dtype(a)?.product(self.dtype(b)?),
+            Expr::Kernel(kernel, _) => Some(kernel.dtype),
         }
     }
 
@@ -644,6 +639,11 @@ impl Writer<'_> {
             Expr::Call(word, operands) => {
                 let operands = operands.iter().map(|operand| self.expr(operand, Level::Comparison)).join(", ");
                 (Level::Atom, format!("{word}({operands})"))
+            }
+            Expr::Kernel(kernel, operands) => {
+                let name = self.kernels.name(kernel, &mut self.dims);
+                let operands = operands.iter().map(|operand| self.expr(operand, Level::Comparison)).join(", ");
+                (Level::Atom, format!("{name}({operands})"))
             }
             Expr::Infix(sign @ ("+" | "-"), a, b) => {
                 let (sign, b) = match (*sign, &**b) {

@@ -19,6 +19,7 @@ use crate::dtype::DType;
 use crate::einsum::Einsum;
 use crate::function::Function;
 use crate::fusion::Access;
+use crate::kernel::MOST_OPERANDS;
 use crate::layout::{Layout, Sharding};
 use crate::mesh::{AxisSet, Mesh};
 use crate::operator::Operator;
@@ -38,7 +39,7 @@ use std::rc::Rc;
 /// 2^32 nodes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Origin {
-    operands: [u32; 4],
+    operands: [u32; MOST_OPERANDS],
     count: u8,
     /// One bit per operand.
     inside: u8,
@@ -147,7 +148,7 @@ pub(super) struct Way {
     pub(super) held: u64,
     flops: u128,
     /// Whether each operand is opened before the computation, so that it counts once in the sum.
-    opened: [bool; 4],
+    opened: [bool; MOST_OPERANDS],
 }
 
 /// The costs for a user to take an operand in a sharding, if possible.
@@ -822,7 +823,7 @@ impl<'a> Search<'a> {
     fn source_with(&self, id: ValueId, way: &Way, asked: Option<(usize, bool)>) -> Option<(Node, Score, Origin)> {
         let program = self.program;
         let operands = program.value(id).definition.operands();
-        let mut ways = [Taking::default(); 3];
+        let mut ways = [Taking::default(); MOST_OPERANDS];
         let ways = &mut ways[..operands.len()];
         for (place, taking) in ways.iter_mut().enumerate() {
             *taking = self.through(operands[place], way.operands[place], (id, place), !way.opened[place]);
@@ -854,7 +855,7 @@ impl<'a> Search<'a> {
 
     /// The cheapest ways to take all operands of a value. If an operand leaves the kernel, the operands that it is
     /// computed from have left it, too.
-    fn together(&self, operands: &[ValueId], ways: &[Taking]) -> Option<[(Score, bool); 3]> {
+    fn together(&self, operands: &[ValueId], ways: &[Taking]) -> Option<[(Score, bool); MOST_OPERANDS]> {
         let is_possible = |parts: &[(Score, bool)]| {
             let has_left = |place: usize| {
                 let later =
@@ -864,11 +865,11 @@ impl<'a> Search<'a> {
             (0..operands.len()).all(|place| !parts[place].1 || !has_left(place))
         };
         let all = |parts: &[(Score, bool)]| {
-            let mut all = [(Score::default(), false); 3];
+            let mut all = [(Score::default(), false); MOST_OPERANDS];
             all[..parts.len()].copy_from_slice(parts);
             all
         };
-        let mut each = [(Score::default(), false); 3];
+        let mut each = [(Score::default(), false); MOST_OPERANDS];
         for (part, taking) in each.iter_mut().zip(ways) {
             *part = taking.cheapest()?;
         }
@@ -918,7 +919,7 @@ impl<'a> Search<'a> {
                 program.layout(id, sharding.clone()).local_bytes(&program.mesh).0
             };
             let held = layouts.map(bytes).fold(0, u64::saturating_add);
-            let mut opened = [false; 4];
+            let mut opened = [false; MOST_OPERANDS];
             let missing = self.opened(id, &assignment);
             opened.iter_mut().zip(missing).for_each(|(opened, axes)| *opened = !axes.is_empty());
             list.push((Way { operands: nodes, result, own, apart, held, flops, opened }, assignment));

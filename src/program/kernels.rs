@@ -10,7 +10,7 @@ use super::{Definition, ValueId, einsum};
 use crate::dtype::DType;
 use crate::einsum::Einsum;
 use crate::function::Function;
-use crate::kernel::{Formula, FormulaStep, Kernel, Local};
+use crate::kernel::{Formula, FormulaStep, Kernel, Local, MOST_OPERANDS};
 use crate::layout::{Dim, DimId};
 use crate::span::Span;
 use crate::syntax::{Brackets, DimName, DimRef, Expr, KernelDecl, SizeExpr, Subscript};
@@ -18,9 +18,6 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 impl Checker {
-    /// Limit on the operands of a kernel.
-    const MOST_OPERANDS: usize = 4;
-
     /// Registers a kernel; its sizes are computed at each call.
     pub(super) fn declare_kernel(&mut self, kernel: &KernelDecl) {
         let wrong = |why: &str, at: Span, help: String| CheckError::KernelDeclaration {
@@ -30,8 +27,8 @@ impl Checker {
             help,
         };
         let mut errors = Vec::new();
-        if let Some(surplus) = kernel.parameters.get(Self::MOST_OPERANDS) {
-            let most = Self::MOST_OPERANDS;
+        if let Some(surplus) = kernel.parameters.get(MOST_OPERANDS) {
+            let most = MOST_OPERANDS;
             errors.push(wrong(
                 "has too many parameters",
                 surplus.span,

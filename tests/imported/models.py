@@ -346,6 +346,9 @@ def operations(size):
             along=jnp.take_along_axis(x, places, 1),
             listed=x[:, :4] * jnp.array([1.0, -2.0, 3.0, 0.5]),
             added=jnp.zeros((8, 12)).at[places[:, 0]].add(x),
+            own=x[(x[:, 0] > 0).astype(i32) * 3],
+            own_added=x.at[(x[:, 0] > 0).astype(i32) * 3].add(y),
+            unequal=((x > 0) != False).astype(f32) + ((y > 0) == False),
             square=x[:, :8] @ x[:, :8] + x[:, :8].T,
             split=x.reshape(2, 4, 12).transpose(1, 0, 2).reshape(4, 24),
         )

@@ -10,7 +10,9 @@ from pathlib import Path
 
 os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=8"
 
+import jax
 import models
+import numpy as np
 import shardc
 import shardc.jax
 
@@ -47,6 +49,27 @@ for command in (shardc.check, shardc.plan, shardc.time, lambda text: shardc.repo
         assert "unknown-axis" in str(error)
     else:
         raise AssertionError("an unknown axis is an error")
+
+
+
+def ranked(x, w):
+    """The largest products first."""
+    return -jax.lax.sort(-(x @ w), dimension=1)
+
+
+sharded = [models.spec((16, 32), "data", dtype=np.float32), models.spec((32, 64), None, "model", dtype=np.float32)]
+try:
+    shardc.jax.program(ranked, *sharded)
+except shardc.Error as error:
+    assert "--opaque" in str(error), error
+else:
+    raise AssertionError("the language has no sort")
+made = shardc.jax.program(ranked, *sharded, opaque=True)
+assert "kernel sort(a[B, S]) -> f32[B, S], shard B, flops 6*B*S\n" in made.text, made.text
+planned = shardc.jax.planned(ranked, *sharded, kernels=dict(sort=jax.lax.sort))
+random = np.random.default_rng(0)
+data = [random.integers(-4, 5, leaf.shape).astype(leaf.dtype) for leaf in sharded]
+assert np.array_equal(jax.jit(planned)(*data), ranked(*data))
 
 other = shardc.jax.program(function, *arguments, mesh="x=2, y=4")
 assert other.text.startswith("mesh {x: 2, y: 4}"), other.text

@@ -12,7 +12,7 @@ use shardc::import;
 use std::path::Path;
 use std::process::Command;
 
-const MESH: &str = "sdy.mesh @mesh = <[\"X\"=4, \"Y\"=2]>\n";
+pub(crate) const MESH: &str = "sdy.mesh @mesh = <[\"X\"=4, \"Y\"=2]>\n";
 
 /// The program of a module with a mesh of 4 x 2.
 fn program(functions: &str) -> String {
@@ -30,7 +30,7 @@ fn refusal(functions: &str) -> (String, String) {
 }
 
 /// Checks and plans an imported program.
-fn compiled(source: &str) {
+pub(crate) fn compiled(source: &str) {
     let (program, found) = compiler::check(source);
     assert_eq!(found.count(Severity::Error), 0, "{found}\n{source}");
     let program = program.unwrap_or_else(|| panic!("{found}\n{source}"));
@@ -364,7 +364,14 @@ proptest! {
             let end = (start + length).min(text.len());
             text.replace_range(start..end, put);
         }
-        if let Ok(imported) = import::program(&text, &import::Options::default()) {
+        survived(&text);
+    }
+}
+
+/// Reads a text as a module in both modes, and checks what it becomes.
+pub(crate) fn survived(text: &str) {
+    for is_opaque in [false, true] {
+        if let Ok(imported) = import::program(text, &import::Options { is_opaque, ..import::Options::default() }) {
             let _ = compiler::check(&imported.text);
         }
     }

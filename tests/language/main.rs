@@ -11,6 +11,7 @@ mod imported;
 mod lenient;
 mod mutations;
 mod names;
+mod opaque;
 mod positions;
 mod reference;
 mod refused;
