@@ -99,9 +99,16 @@ impl Einsum {
 impl fmt::Display for Einsum {
     /// Formats `ab,bc->ac`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.spelled(letter))
+    }
+}
+
+impl Einsum {
+    /// Formats `bd,df->bf`, with a letter for each index.
+    pub fn spelled(&self, letter: impl Fn(Index) -> char) -> String {
         let word = |indices: &Vec<Index>| -> String { indices.iter().map(|index| letter(*index)).collect() };
         let operands: Vec<String> = self.operands.iter().map(word).collect();
-        write!(f, "{}->{}", operands.join(","), word(&self.result))
+        format!("{}->{}", operands.join(","), word(&self.result))
     }
 }
 

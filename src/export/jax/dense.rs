@@ -124,7 +124,9 @@ impl Dense<'_> {
             .collect();
         let lanes = Lanes { start: None, rank: dims.len() };
         let op = of_whole(program, id);
-        let Some(value) = expression::value(&op, &operands, *dtype, &lanes, &self.kernels) else {
+        let of = |id: &ValueId| program.value(*id).dims.iter().map(|dim| program.dims.name(dim.id)).collect();
+        let names: Vec<Vec<String>> = definition.operands().iter().map(of).collect();
+        let Some(value) = expression::value(&op, &operands, &names, *dtype, &lanes, &self.kernels) else {
             return self.input(id);
         };
         let constrained = (self.constraint)(id, &value);

@@ -236,7 +236,12 @@ impl Device<'_> {
                     format!("rows_of({table}, {numbers}, {places}, {axis}).astype({})", text::dtype(layout.dtype));
                 Some(expression::transposed(&taken, order, &einsum.result))
             }
-            _ => expression::value(&step.op, &operands, layout.dtype, &lanes, &self.kernels),
+            _ => {
+                let of =
+                    |id: &StepId| plan.step(*id).layout.dims.iter().map(|dim| plan.program.dims.name(dim.id)).collect();
+                let names: Vec<Vec<String>> = ids.iter().map(of).collect();
+                expression::value(&step.op, &operands, &names, layout.dtype, &lanes, &self.kernels)
+            }
         };
         let Some(value) = value else { return };
         let name = self.named(id);

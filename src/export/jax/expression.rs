@@ -2,7 +2,7 @@
 
 use super::text;
 use crate::dtype::DType;
-use crate::einsum::{Einsum, Index};
+use crate::einsum::{Einsum, Index, letter};
 use crate::escape;
 use crate::export::functions;
 use crate::export::words::local;
@@ -23,16 +23,18 @@ pub(super) type Called = (Arc<Kernel>, Vec<DType>);
 
 /// The expression of a value; `None` if nothing is computed.
 ///
+/// - `names`: the dims of each operand.
 /// - `kernels`: the declared kernels of the program.
 pub(super) fn value(
     op: &StepOp,
     operands: &[Operand],
+    names: &[Vec<String>],
     dtype: DType,
     lanes: &Lanes,
     kernels: &[Called],
 ) -> Option<String> {
     match op {
-        StepOp::Product { einsum } => Some(product(operands, einsum, dtype)),
+        StepOp::Product { einsum } => Some(product(operands, names, einsum, dtype)),
         StepOp::Reduce { operator, einsum } => Some(reduce(*operator, &operands[0].0, einsum, dtype)),
         StepOp::Map { function, einsum } => Some(map(*function, operands, einsum, dtype, lanes)),
         StepOp::Kernel(kernel) => {
@@ -71,7 +73,7 @@ pub(super) fn kernels(kernels: &[Called]) -> String {
         let (result, _) = formula.evaluate(operands, |step, operands| {
             let operands: Vec<Operand> = operands.iter().map(|operand| (*operand).clone()).collect();
             let lanes = Lanes { start: None, rank: step.op.einsum().result.len() };
-            let value = value(&local(&step.op), &operands, step.dtype, &lanes, &[]).expect("a formula computes");
+            let value = value(&local(&step.op), &operands, &[], step.dtype, &lanes, &[]).expect("a formula computes");
             let name = format!("x{next}");
             next += 1;
             writeln!(text, "    {name} = {value}").expect("a string");
@@ -82,13 +84,39 @@ pub(super) fn kernels(kernels: &[Called]) -> String {
     text
 }
 
+/// A letter for each index of an einsum: one of the name of its dim if it is free, else the next one.
+fn letters(einsum: &Einsum, names: &[Vec<String>]) -> Vec<char> {
+    let mut found: Vec<(Index, char)> = Vec::new();
+    for (indices, names) in einsum.operands.iter().zip(names) {
+        for (index, name) in indices.iter().zip(names) {
+            let is_free = |letter: &char| found.iter().all(|(_, taken)| taken != letter);
+            if found.iter().all(|(known, _)| known != index) {
+                let own = name.chars().filter(char::is_ascii_alphabetic).map(|letter| letter.to_ascii_lowercase());
+                let letter = own.chain((0..).map(letter)).find(is_free).unwrap_or('?');
+                found.push((*index, letter));
+            }
+        }
+    }
+    let count = einsum.operands.iter().flatten().max().map_or(0, |most| usize::from(*most) + 1);
+    let of =
+        |index: usize| found.iter().find(|(known, _)| usize::from(*known) == index).map_or('?', |(_, letter)| *letter);
+    (0..count).map(of).collect()
+}
+
 /// A product.
-fn product(operands: &[Operand], einsum: &Einsum, dtype: DType) -> String {
+fn product(operands: &[Operand], names: &[Vec<String>], einsum: &Einsum, dtype: DType) -> String {
     // Two integer operands are widened implicitly; an integer operand beside a float is converted first.
     let is_mixed = |of: DType| dtype.is_float() && !of.is_float();
     let cast = |(name, of): &Operand| if is_mixed(*of) { cast(name, dtype) } else { name.clone() };
     let arguments = operands.iter().map(cast).join(", ");
-    format!("jnp.einsum(\"{einsum}\", {arguments}, preferred_element_type={})", text::dtype(dtype))
+    let subscripts = match names {
+        [] => einsum.to_string(),
+        names => {
+            let letters = letters(einsum, names);
+            einsum.spelled(|index| letters[usize::from(index)])
+        }
+    };
+    format!("jnp.einsum(\"{subscripts}\", {arguments}, preferred_element_type={})", text::dtype(dtype))
 }
 
 /// A reduction over the dims that are missing in the result.
