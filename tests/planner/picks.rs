@@ -494,10 +494,11 @@ fn of_split_and_merged_dims() {
 /// layout of their own, from the input or from the copy before. Plans of `top` are never slower, and equal the fastest.
 #[test]
 fn the_two_largest() {
-    let (mut count, mut gathered, mut local) = (0, 0, 0);
-    for (sizes, (axis, costs)) in
-        SIZES.into_iter().cartesian_product([(2, CostModel::Exact), (4, CostModel::Book), (8, CostModel::Exact)])
-    {
+    let mut count = 0;
+    let each = if sets::are_full() { 1 } else { 8 };
+    let worlds =
+        SIZES.into_iter().cartesian_product([(2, CostModel::Exact), (4, CostModel::Book), (8, CostModel::Exact)]);
+    for (sizes, (axis, costs)) in worlds.step_by(each) {
         let world = World::new(&[('X', axis)], &sizes, costs);
         let rows = ["[B, V]", "[B_X, V]", "[B, V_X]"];
         let (values, results) = (["[B]", "[B_X]"], ["[K, B]", "[K, B_X]"]);
@@ -521,10 +522,7 @@ fn the_two_largest() {
             let least = least.expect("a choice");
             assert_eq!(plan.totals().time(), least, "{given} {result} {sizes:?} {axis}\n{plan}");
             count += 1;
-            let received = plan.totals().received().0;
-            gathered += usize::from(given == "[B, V_X]" && received > 1 << 20);
-            local += usize::from(given == "[B, V_X]" && received < 1 << 16);
         }
     }
-    assert!(count == 54, "{count} {gathered} {local}");
+    assert_eq!(count, if sets::are_full() { 54 } else { 12 });
 }
