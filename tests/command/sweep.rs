@@ -3,6 +3,7 @@
 
 use crate::common::page::remade;
 use crate::common::process::{shardc, text};
+use crate::common::sets;
 use serde_json::Value;
 use std::path::Path;
 
@@ -111,4 +112,30 @@ fn plans_are_compared() {
     let found = diff("b.shard");
     assert!(found.contains("W[D_Y, F_X] -> W[D, F]") && found.contains("communication only in a.shard\n- "), "{found}");
     assert!(!found.contains("communication only in b.shard"), "{found}");
+}
+
+/// Ten thousand points of the FSDP program of the book's thresholds, with the time that they take; 100 unless the run is full.
+#[expect(clippy::print_stdout, reason = "a long run tells how long it took")]
+#[test]
+fn ten_thousand_points() {
+    let page =
+        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/thresholds.md")).expect("the page");
+    let (_, program) = page.split_once("<!-- fsdp.shard -->\n```shard\n").expect("the program");
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("fsdp.shard"), program.split("```").next().expect("a block")).expect("a file");
+    let count = if sets::are_full() { 10_000 } else { 100 };
+    let start = std::time::Instant::now();
+    let set = format!("B=64..{}+64", 64 * count);
+    let arguments = ["sweep", "fsdp.shard", "--set", &set, "--overlap", "none", "--format", "csv"];
+    let output = shardc(folder.path(), &arguments).output().expect("it runs");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    println!("{count} points: {:.1?}", start.elapsed());
+    let lines = text(&output.stdout);
+    let times: Vec<f64> = lines
+        .lines()
+        .skip(1)
+        .map(|line| line.split(',').nth(3).and_then(|time| time.parse().ok()).expect("a time"))
+        .collect();
+    assert_eq!(times.len(), count);
+    assert!(times.windows(2).all(|pair| pair[0] <= pair[1] * 1.0001), "more rows take longer");
 }
