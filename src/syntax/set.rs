@@ -215,6 +215,7 @@ mod tests {
             "cannot set `T`: it is the composite T1 x T2"
         );
     }
+
     #[test]
     fn an_axis_given_from_outside_takes_the_place_of_all_of_the_written_one() {
         for text in ["8", "4x4", "2x3x4 ring", "16 over ib", "4x4 line over dcn"] {

@@ -6,7 +6,7 @@
 //! ```
 
 use super::meshes;
-use crate::mesh::Wiring;
+use crate::mesh::{Mesh, Wiring};
 use crate::syntax::AxisShape;
 use crate::topology::{Hardware, WiringRule};
 use itertools::Itertools;
@@ -22,6 +22,21 @@ pub struct PhysicalAxis {
     pub over: Option<String>,
     /// Whether a group of any devices along it has its network, as at a switch; a part of a ring has other links.
     pub is_divisible: bool,
+}
+
+impl PhysicalAxis {
+    /// A mesh axis with a share of this one; `None` if it would have two networks or wirings.
+    fn added_to(&self, shape: &AxisShape, share: u64) -> Option<AxisShape> {
+        let is_alike = || (shape.wiring, &shape.over) == (self.wiring, &self.over);
+        match share {
+            1 => Some(shape.clone()),
+            _ if !shape.sizes.is_empty() && !is_alike() => None,
+            _ => {
+                let sizes = shape.sizes.iter().copied().chain([share]).sorted_unstable().rev().collect();
+                Some(AxisShape { sizes, wiring: self.wiring, over: self.over.clone() })
+            }
+        }
+    }
 }
 
 /// Parses the physical axes of a machine, `8x8x4` or `16 over ib, 8`.
@@ -46,7 +61,11 @@ pub fn machine(text: &str, hardware: &Hardware) -> Result<Vec<PhysicalAxis>, Str
         let is_divisible = wiring.map_or(network.wiring, WiringRule::Always) == WiringRule::Always(Wiring::Switch);
         found.extend(sizes.into_iter().map(|size| PhysicalAxis { size, wiring, over: over.clone(), is_divisible }));
     }
-    Ok(found)
+    let devices = found.iter().map(|axis| axis.size).fold(1, u64::saturating_mul);
+    match devices <= Mesh::MOST_DEVICES {
+        true => Ok(found),
+        false => Err(format!("a mesh has at most {} devices", Mesh::MOST_DEVICES)),
+    }
 }
 
 /// All maps of physical axes to the axes of a mesh, each once.
@@ -54,27 +73,31 @@ pub fn machine(text: &str, hardware: &Hardware) -> Result<Vec<PhysicalAxis>, Str
 /// An axis gets any number of physical axes with one network and wiring, the longest major. Those of a switch are also
 /// divided among several axes. Maps that differ in which of several like physical axes an axis gets are the same.
 pub fn maps(axes: &[String], machine: &[PhysicalAxis]) -> Vec<Vec<(String, AxisShape)>> {
-    // For each physical axis, its possible shares by mesh axis.
-    let shares = machine.iter().map(|physical| {
-        // The first mesh axis gets the first physical ones first.
+    let none = AxisShape { sizes: Vec::new(), wiring: None, over: None };
+    let mut found = vec![vec![none; axes.len()]];
+    for physical in machine {
+        // The first mesh axis gets the first physical ones first; as a whole, all other shares are 1.
         let divided = meshes(axes, physical.size).into_iter().rev();
-        let divided = divided.map(|sizes| sizes.into_iter().map(|(_, size)| size).collect_vec());
-        // As a whole, all other shares are 1.
-        divided.filter(|sizes| physical.is_divisible || sizes.contains(&physical.size)).collect_vec()
-    });
-    let all = shares.multi_cartesian_product();
-    let with_shapes = all.filter_map(|shares: Vec<Vec<u64>>| {
-        let shape = |place: usize| {
-            let parts = machine.iter().zip(&shares).filter(|(_, shares)| shares[place] > 1);
-            let kinds = parts.clone().map(|(physical, _)| (physical.wiring, physical.over.clone())).unique();
-            let (wiring, over) = kinds.at_most_one().ok()?.unwrap_or_default();
-            let mut sizes = parts.map(|(_, shares)| shares[place]).sorted_unstable().rev().collect_vec();
-            if sizes.is_empty() {
-                sizes.push(1);
-            }
-            Some(AxisShape { sizes, wiring, over })
+        let divided = divided.map(|mesh| mesh.into_iter().map(|(_, share)| share).collect_vec());
+        let shares = divided.filter(|shares| physical.is_divisible || shares.contains(&physical.size)).collect_vec();
+        let with = |shapes: &Vec<AxisShape>, shares: &Vec<u64>| {
+            let each = shapes.iter().zip(shares).map(|(shape, share)| physical.added_to(shape, *share));
+            each.collect::<Option<Vec<AxisShape>>>()
         };
-        (0..axes.len()).map(shape).collect::<Option<Vec<AxisShape>>>()
-    });
-    with_shapes.unique().map(|shapes| axes.iter().cloned().zip(shapes).collect()).collect()
+        // Many maps are the same already, long before the last physical axis.
+        found = found
+            .iter()
+            .cartesian_product(&shares)
+            .filter_map(|(shapes, shares)| with(shapes, shares))
+            .unique()
+            .collect();
+    }
+    let named = |shapes: Vec<AxisShape>| {
+        let whole = shapes.into_iter().map(|shape| match shape.sizes.is_empty() {
+            true => AxisShape { sizes: vec![1], ..shape },
+            false => shape,
+        });
+        axes.iter().cloned().zip(whole).collect()
+    };
+    found.into_iter().map(named).collect()
 }

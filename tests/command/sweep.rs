@@ -115,7 +115,7 @@ fn plans_are_compared() {
 }
 
 /// Ten thousand points of the FSDP program of the book's thresholds, with the time that they take; 100 unless the run is full.
-#[expect(clippy::print_stdout, reason = "a long run tells how long it took")]
+#[expect(clippy::print_stdout, reason = "a long run prints its time")]
 #[test]
 fn ten_thousand_points() {
     let page =

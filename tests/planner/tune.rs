@@ -116,6 +116,9 @@ fn physical_axes_are_mapped_to_all_axes() {
     let of = |topology: &str, hardware: &str| machine(topology, &Hardware::named(hardware).expect("shipped"));
     assert_eq!(of("8 over eth", "h100"), Err("h100 has no network `eth`; it has `nvlink`, `ib`".to_owned()));
     assert!(of("8x", "h100").is_err() && of("", "h100").is_err() && of("0", "h100").is_err());
+    assert!(of("1000000000000 over ib, 8", "h100").is_err_and(|why| why.ends_with("1048576 devices")));
+    // Twenty axes of 2 are mapped 3^20 times, and to few meshes.
+    assert_eq!(mapped(&["X", "Y", "Z"], &["2"; 20].join("x"), "tpu_v5p").len(), 231);
 }
 
 /// Each map uses every device; all maps that a brute force over owners and divisors finds are there, once.
