@@ -218,19 +218,20 @@ fn source(plan: &Plan, id: StepId) -> String {
 fn are_moves(plan: &Plan, found: &[StepId], expected: &[&ExpectedMove]) -> bool {
     let Some((id, rest)) = found.split_first() else { return expected.is_empty() };
     let StepOp::Collective(collective) = &plan.step(*id).op else { return false };
-    let (mesh, to) = (&plan.program.mesh, &plan.step(*id).layout.sharding);
-    let from: &Layout = &plan.step(plan.operands(*id)[0]).layout;
+    // By the dims of the result: the operand may have been renamed on the way.
+    let (mesh, to): (_, &Layout) = (&plan.program.mesh, &plan.step(*id).layout);
+    let from = &plan.step(plan.operands(*id)[0]).layout.sharding;
     let is_move = |collective: &Collective, before: &Sharding, after: &Sharding, expected: &ExpectedMove| {
-        matches_move(mesh, collective, &from.dims, [before, after], expected)
+        matches_move(mesh, collective, &to.dims, [before, after], expected)
     };
     if let Some((first, others)) = expected.split_first()
-        && is_move(collective, &from.sharding, to, first)
+        && is_move(collective, from, &to.sharding, first)
         && are_moves(plan, rest, others)
     {
         return true;
     }
     let Collective::Reshard { by, .. } = collective else { return false };
-    let (mut before, mut left) = (from.sharding.clone(), expected);
+    let (mut before, mut left) = (from.clone(), expected);
     for step in by {
         let Some(after) = step.apply(&before, mesh) else { return false };
         if step.kind() != CollectiveKind::Slice {

@@ -93,8 +93,9 @@ impl Plan {
             StepOp::Input => "input".to_owned(),
             StepOp::Carry => "carry".to_owned(),
             StepOp::Collective(collective) => {
-                let from = &self.step(self.operands(id)[0]).layout;
-                collective_name(collective, from, &self.program.mesh, &self.program.dims)
+                // By the dims of the result: the operand may have been renamed on the way.
+                let (from, to) = (&self.step(self.operands(id)[0]).layout, &self.step(id).layout);
+                collective.name(&from.sharding, &self.program.mesh, |dim| self.program.dims.name(to.dims[dim].id))
             }
             StepOp::Product { einsum } => format!("product {einsum}"),
             StepOp::Reduce { operator, einsum } => format!("{operator} {einsum}"),

@@ -237,13 +237,7 @@ impl Recipe {
 
     /// The axes of replicas that its stages may use, and possibly other axes that take part.
     pub fn borrowed(&self) -> AxisSet {
-        let of = |stage: &Stage| match stage {
-            Stage::Borrowed { both, .. } => both.idle.0.set(),
-            Stage::Slice { axes, .. } => axes.iter().copied().collect(),
-            Stage::Routed(routed) => routed.axes.set(),
-            _ => AxisSet::NONE,
-        };
-        self.stages.iter().map(of).fold(AxisSet::NONE, AxisSet::union)
+        borrowed(&self.stages)
     }
 
     /// The recipe with renumbered axes.
@@ -254,6 +248,18 @@ impl Recipe {
 
 fn emit(stages: &[Stage], operator: Operator, builder: &mut Builder<'_>, value: OpId) -> OpId {
     stages.iter().fold(value, |value, stage| stage.emit(operator, builder, value))
+}
+
+fn borrowed(stages: &[Stage]) -> AxisSet {
+    let of = |stage: &Stage| match stage {
+        Stage::Borrowed { both, .. } => both.idle.0.set(),
+        Stage::Slice { axes, .. } => axes.iter().copied().collect(),
+        Stage::Routed(routed) => routed.axes.set(),
+        Stage::Split { even, rest, .. } => borrowed(even).union(borrowed(rest)),
+        Stage::Around { stage, .. } => borrowed(std::slice::from_ref(stage)),
+        _ => AxisSet::NONE,
+    };
+    stages.iter().map(of).fold(AxisSet::NONE, AxisSet::union)
 }
 
 fn renumbered(stages: &[Stage], axis: &dyn Fn(AxisId) -> AxisId) -> Vec<Stage> {

@@ -38,6 +38,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use watch::watched;
 
+/// As in the command.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Programs in every test run.
 const FIXED: u64 = 1000;
 /// Number of programs tested concurrently.

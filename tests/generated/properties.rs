@@ -152,13 +152,23 @@ fn formatted(case: &Case, meant: &Program, compiled: &Compiled, options: &Option
     Ok(())
 }
 
+fn cannot_run(stage: &str) -> impl Fn(values::RunError) -> Failure {
+    move |error| Failure { class: format!("{stage}: cannot run"), detail: error.to_string() }
+}
+
+/// The results on the simulated mesh.
+fn simulated(stage: &str, schedule: &Schedule) -> Checked<Run> {
+    let inputs = values::inputs(schedule, 1).map_err(cannot_run(stage))?;
+    values::run(schedule, &inputs).map_err(cannot_run(stage))
+}
+
 /// The results equal the dense ones.
 fn numbers(stage: &str, schedule: &Schedule) -> Checked<Run> {
-    let wrong = |error: values::RunError| Failure { class: format!("{stage}: cannot run"), detail: error.to_string() };
-    let inputs = values::inputs(schedule, 1).map_err(wrong)?;
-    let dense = values::dense(schedule, &inputs).map_err(wrong)?;
-    let run = values::run(schedule, &inputs).map_err(wrong)?;
-    let numerics = values::compare(schedule, &inputs, &dense, &run).map_err(wrong)?;
+    let wrong = cannot_run(stage);
+    let inputs = values::inputs(schedule, 1).map_err(&wrong)?;
+    let dense = values::dense(schedule, &inputs).map_err(&wrong)?;
+    let run = values::run(schedule, &inputs).map_err(&wrong)?;
+    let numerics = values::compare(schedule, &inputs, &dense, &run).map_err(&wrong)?;
     if !numerics.equal && !numerics.within {
         return failure(format!("{stage}: numbers differ"), format!("{numerics:?}"));
     }
@@ -209,7 +219,7 @@ fn read_back(case: &Case, compiled: &Compiled, numbers: &Run) -> Checked {
                 return failure(format!("{form}: another time"), text);
             }
         }
-        let run = self::numbers(form, &again)?;
+        let run = simulated(form, &again)?;
         for output in 0..again.outputs.len() {
             let bytes = |run: &Run| -> Vec<_> {
                 run.blocks(output).iter().map(|block| block.as_ref().map(values::Tensor::to_le_bytes)).collect()
