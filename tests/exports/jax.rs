@@ -298,10 +298,10 @@ fn layouts() -> Vec<String> {
     found
 }
 
-/// Arrays in each layout, moved to some others; every eleventh one unless the run is full.
+/// Arrays in each layout, moved to some others; every thirteenth one unless the run is full.
 fn reshards() -> impl Iterator<Item = String> {
     let all = layouts();
-    let each = if sets::are_full() { 1 } else { 11 };
+    let each = if sets::are_full() { 1 } else { 13 };
     let closed: Vec<String> = all.iter().filter(|layout| !layout.contains('{')).cloned().collect();
     all.into_iter().enumerate().step_by(each).map(move |(number, from)| {
         let moved = (0..5).map(|place| {
@@ -393,11 +393,11 @@ fn rules_and_reshards_run_in_jax() {
     for (number, (name, source)) in sources.iter().enumerate() {
         let plan = small_plan(source, CostModel::Book);
         cases.add_python(name, source, &plan);
-        if number % 3 == 0 || sets::are_full() {
+        if number % 6 == 0 || sets::are_full() {
             cases.add_manual(name, source, &plan);
         }
     }
-    cases.run(&pythons, "rules", 6);
+    cases.run(&pythons, "rules", 12);
 }
 
 /// Row lookups with several layouts of the table and the row numbers, with reordered dims, and with padded rows.
@@ -495,12 +495,12 @@ fn kernels_run_in_jax() {
         let plan = small_plan(&source, CostModel::Bytes);
         cases.add_python(&name, &source, &plan);
         cases.add_manual(&name, &source, &plan);
-        if number % 3 == 0 || sets::are_full() {
+        if number % 6 == 0 || sets::are_full() {
             cases.add_whole(&name, &source, &plan);
             cases.add_constraints(&name, &source, &plan);
         }
     }
-    cases.run(&pythons, "kernels", 4);
+    cases.run(&pythons, "kernels", 8);
 }
 
 /// Without a function for a kernel, a module says which one is missing.

@@ -42,7 +42,7 @@ fn examples() -> Vec<(String, String)> {
         "furiosa/reduce_scatter",
     ];
     let read = |name: &str| std::fs::read_to_string(format!("examples/{name}.shard")).expect("an example");
-    let each = if sets::are_full() { 1 } else { 8 };
+    let each = if sets::are_full() { 1 } else { names.len() };
     let some = names.iter().step_by(each);
     let mut all: Vec<(String, String)> = some.map(|name| (name.replace('/', "_"), read(name))).collect();
     all.push(("odd".to_owned(), ODD.to_owned()));

@@ -1,6 +1,6 @@
 """Compares what `shardc audit` reads in modules that XLA has partitioned with a count of its own.
 
-    audit.py BINARY FOLDER
+    audit.py BINARY FOLDER [NAME..]
 
 For the models beside this file at their small sizes: the bytes that a device receives, by collectives of ideal algorithms,
 as `xla.py` counts them. Then the waste that a training step is known for, by the package: gradients that every microbatch
@@ -63,7 +63,7 @@ def suggests_constraints():
 def main():
     binary, folder = sys.argv[1], Path(sys.argv[2])
     folder.mkdir(parents=True, exist_ok=True)
-    for name in models.MODELS:
+    for name in sys.argv[3:] or models.MODELS:
         counted(binary, folder, name)
     mesh = models.mesh
     spec = lambda *axes: jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(*axes))

@@ -1,12 +1,12 @@
 """Imports operations that the language lacks as kernels, and checks what their declarations say with JAX.
 
-    opaque.py BINARY FOLDER [NAME..]
+    opaque.py BINARY FOLDER [--every=N | NAME..]
 
 Each case is one operation. Its module is refused without `--opaque`, by a message that names the option, and imported with it; the
 program is checked, planned, proven and timed. Then the rule of each kernel is tested: for each dim that the declaration leaves
 sharded, the operation on shards of the operands gives the shards of the result, or results that add up to it. For each other dim of
 a tensor that the operation knows, it does not. Last, the plan runs on 8 forced devices with the operation as the kernel, and gives
-what the operation gives on whole arrays. Prints one line for each case; the exit code is 1 if one differs.
+what the operation gives on whole arrays. With `--every=N`, every N-th case runs. Prints one line for each case; the exit code is 1 if one differs.
 """
 
 import os
@@ -363,7 +363,10 @@ def main():
     binary, folder = sys.argv[1], Path(sys.argv[2])
     folder.mkdir(parents=True, exist_ok=True)
     bad = 0
-    for name in sys.argv[3:] or CASES:
+    names = sys.argv[3:]
+    if names and names[0].startswith("--every="):
+        names = list(CASES)[:: int(names[0].removeprefix("--every="))]
+    for name in names or CASES:
         wrong = compared(binary, folder, name)
         jax.config.update("jax_enable_x64", False)
         print(f"{name}: {wrong or 'equal'}", flush=True)

@@ -88,7 +88,7 @@ fn planned_functions_compute_what_models_do() {
         command.env("SHARDC", env!("CARGO_BIN_EXE_shardc")).env("PYTHONPATH", root.join("python"));
         let names: &[&str] = match number {
             0 if sets::are_full() => &[],
-            0 => &["gpt2", "train", "mixtral", "vocab_loss"],
+            0 => &["gpt2", "train", "vocab_loss"],
             _ => &["train"],
         };
         command.args(names);
@@ -124,11 +124,15 @@ fn constrained_functions_compute_what_models_do() {
 #[test]
 fn audits_count_what_xla_moves() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    for python in pythons() {
+    for (number, python) in pythons().into_iter().enumerate() {
         let folder = tempfile::tempdir().expect("a folder");
         let mut command = Command::new(python);
         command.arg(root.join("tests/imported/audit.py")).arg(env!("CARGO_BIN_EXE_shardc")).arg(folder.path());
         command.env("SHARDC", env!("CARGO_BIN_EXE_shardc")).env("PYTHONPATH", root.join("python"));
+        // A newer XLA differs in a few models only.
+        if number > 0 && !sets::are_full() {
+            command.args(["train", "mamba2", "vocab_loss"]);
+        }
         let done = command.output().expect("Python starts");
         let told = String::from_utf8_lossy(&done.stdout);
         assert!(done.status.success() && told.ends_with("equal\n"), "{told}{}", String::from_utf8_lossy(&done.stderr));
