@@ -4,6 +4,7 @@ use super::progress::Progress;
 use super::{Failure, Output, Sizes, effort, files, input, interrupt};
 use crate::compiler::{self, Options, Overlapping, Spelling};
 use crate::costs::CostModel;
+use crate::mesh::Mesh;
 use crate::report::tune::Tuned;
 use crate::sweep::{self, Point};
 use crate::syntax::Extent;
@@ -15,13 +16,22 @@ use std::path::PathBuf;
 /// Most meshes that are tried.
 const MOST_MESHES: usize = 1 << 16;
 
+/// A number of devices that a mesh may have.
+fn device_count(text: &str) -> Result<u64, String> {
+    let count = input::number(text)?;
+    match (1..=Mesh::MOST_DEVICES).contains(&count) {
+        true => Ok(count),
+        false => Err(format!("a mesh has 1 to {} devices", Mesh::MOST_DEVICES)),
+    }
+}
+
 #[derive(Debug, Args)]
 #[command(group(ArgGroup::new("meshes").required(true).args(["devices", "topology"])))]
 pub(super) struct Tune {
     /// A program; `-` is standard input
     file: String,
     /// Numbers of devices, separated by commas; all meshes of the program's axes with as many devices are tried
-    #[arg(long, value_name = "COUNTS", value_delimiter = ',', value_parser = input::number)]
+    #[arg(long, value_name = "COUNTS", value_delimiter = ',', value_parser = device_count)]
     devices: Vec<u64>,
     /// The physical axes of the machine, such as `8x8x4` or `16 over ib, 8`; all maps of them to the program's axes are tried
     #[arg(long, value_name = "AXES")]

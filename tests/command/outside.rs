@@ -641,6 +641,16 @@ fn places_that_cannot_be_are_refused() {
     }
 }
 
+/// Numbers of devices that no mesh has are refused at once, not after a walk over their divisors.
+#[test]
+fn tune_refuses_numbers_of_devices_that_no_mesh_has() {
+    let folder = folder();
+    for devices in ["0", "1048577", "8,1000000000000"] {
+        let done = shardc(folder.path(), &["tune", "a.shard", "--devices", devices]);
+        refused(&done, "a mesh has 1 to 1048576 devices");
+    }
+}
+
 /// Invalid buffer sizes are refused where they are given.
 #[test]
 fn buffers_of_no_bytes_and_of_too_many_are_refused() {

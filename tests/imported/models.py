@@ -152,6 +152,10 @@ def decode(size):
     return step, (llama_params(D, F, N * H, K * H, L, V), cache, ids, start), 8
 
 
+# Rates of both moments, of learning and of decay.
+ADAM = 0.9, 0.99, 1e-2, 0.1
+
+
 def train(size):
     B, S, D, F, N, K, H, L, V = (
         (4, 8, 16, 32, 4, 2, 4, 2, 32) if size == "small" else (16, 2048, 4096, 14336, 32, 8, 128, 32, 128256)
@@ -169,9 +173,10 @@ def train(size):
 
     def step(params, m, v, ids, labels):
         value, grads = jax.value_and_grad(loss)(params, ids, labels)
-        m = jax.tree.map(lambda m, g: 0.9 * m + 0.1 * g, m, grads)
-        v = jax.tree.map(lambda v, g: 0.99 * v + 0.01 * g * g, v, grads)
-        new = jax.tree.map(lambda p, m, v: p - 1e-2 * (m / (jnp.sqrt(v) + 1e-8) + 0.1 * p), params, m, v)
+        first, second, rate, decay = ADAM
+        m = jax.tree.map(lambda m, g: first * m + (1 - first) * g, m, grads)
+        v = jax.tree.map(lambda v, g: second * v + (1 - second) * g * g, v, grads)
+        new = jax.tree.map(lambda p, m, v: p - rate * (m / (jnp.sqrt(v) + 1e-8) + decay * p), params, m, v)
         return value, new, m, v
 
     params = llama_params(D, F, N * H, K * H, L, V)

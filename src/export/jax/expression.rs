@@ -188,13 +188,18 @@ fn map(function: Function, operands: &[Operand], einsum: &Einsum, dtype: DType, 
         Function::Softmax { dim } => format!("jax.nn.softmax({a}, axis={dim})"),
         Function::Fill { dim, valid, with } => filled(&a, dim, valid, with, dtype, lanes),
         Function::Cast(to) => match operands.first() {
-            Some((name, of)) if of.is_float() && !to.is_float() && to != DType::Bool => {
+            Some((name, of)) if saturates(*of, to) => {
                 format!("to_integer({}, {})", aligned_first(name, einsum), text::dtype(to))
             }
             Some((name, _)) => cast(&aligned_first(name, einsum), to),
             None => a,
         },
     }
+}
+
+/// Whether a cast is one by `to_integer`.
+pub(super) fn saturates(from: DType, to: DType) -> bool {
+    from.is_float() && !to.is_float() && to != DType::Bool
 }
 
 fn aligned_first(name: &str, einsum: &Einsum) -> String {
