@@ -42,7 +42,7 @@ ROUNDED = ("expm1", "power")
 
 @contextlib.contextmanager
 def stand_ins():
-    """Models without functions that round: norms only scale, activations are maxima, and factors are powers of two."""
+    """Models without functions that round: norms only scale, activations are maxima, and factors are quarters."""
     relu = lambda x: jnp.maximum(x, 0)
     with contextlib.ExitStack() as stack:
         for name in ("softmax", "silu", "gelu", "sigmoid"):

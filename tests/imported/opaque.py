@@ -6,7 +6,8 @@ Each case is one operation. Its module is refused without `--opaque`, by a messa
 program is checked, planned, proven and timed. Then the rule of each kernel is tested: for each dim that the declaration leaves
 sharded, the operation on shards of the operands gives the shards of the result, or results that add up to it. For each other dim of
 a tensor that the operation knows, it does not. Last, the plan runs on 8 forced devices with the operation as the kernel, and gives
-what the operation gives on whole arrays. With `--every=N`, every N-th case runs. Prints one line for each case; the exit code is 1 if one differs.
+what the operation gives on whole arrays. With `--every=N`, every N-th case runs. Prints one line for each case; the exit code
+is 1 if one differs.
 """
 
 import os
