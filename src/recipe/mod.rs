@@ -257,7 +257,24 @@ fn borrowed(stages: &[Stage]) -> AxisSet {
         Stage::Routed(routed) => routed.axes.set(),
         Stage::Split { even, rest, .. } => borrowed(even).union(borrowed(rest)),
         Stage::Around { stage, .. } => borrowed(std::slice::from_ref(stage)),
-        _ => AxisSet::NONE,
+        // Without replicas and without stages of their own.
+        Stage::Map(_)
+        | Stage::AllGather { .. }
+        | Stage::KeptGather { .. }
+        | Stage::ReduceScatter { .. }
+        | Stage::AllReduce { .. }
+        | Stage::Broadcast { .. }
+        | Stage::BroadcastPacked { .. }
+        | Stage::AllToAll { .. }
+        | Stage::AllToAllAtOnce { .. }
+        | Stage::Multiport { .. }
+        | Stage::BroadcastScattered { .. }
+        | Stage::Quad { .. }
+        | Stage::Packed { .. }
+        | Stage::BroadcastAtOnce { .. }
+        | Stage::Permute { .. }
+        | Stage::Shift(_)
+        | Stage::Mask { .. } => AxisSet::NONE,
     };
     stages.iter().map(of).fold(AxisSet::NONE, AxisSet::union)
 }
