@@ -117,10 +117,7 @@ class Planned:
             name = _named(argument.array, inputs)
             if name is not None:
                 # Programs have no dims of size 1, and split dims where an operation does.
-                shape = inputs[name][0]
-                leaf = leaves[number]
-                rows = [leaf[row].reshape(shape) for row in range(leaf.shape[0])] if argument.per_iteration else None
-                given[name] = leaf.reshape(shape) if rows is None else tuple(rows)
+                given[name] = leaves[number].reshape(inputs[name][0])
         made = self._module["run"](self.mesh, *(given[name] for name in inputs))
         made = dict(zip(self._module["OUTPUTS"], made if isinstance(made, tuple) else (made,)))
         results = [made[_named(name, made)] for name in self.program.results]

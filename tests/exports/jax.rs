@@ -371,13 +371,50 @@ fn what_a_body_begins_with_is_moved_before_its_loop() {
             let source = format!("{ground}repeat {times} {{\n    F = tanh(F)\n}}\noutput F\n");
             let plan = small_plan(&source, costs);
             let module = jax::module(&plan, name, &source, jax::Options::default());
-            let (before, body) = module.split_once("    for layer in range(").expect("a loop");
+            let (before, body) = module.split_once("    def layer(").expect("a loop");
             let looped = body.split("return").next().unwrap_or_default();
             assert!(before.contains("lax.") && !looped.contains("lax."), "{module}");
             cases.add_python(&format!("{name}_{times}"), &source, &plan);
         }
     }
     cases.run(&pythons(), "bodies", 1);
+}
+
+/// Loops over several carried and stacked arrays, of all that may be special about them.
+#[test]
+fn loops_run_in_jax() {
+    let ground = "mesh {X: 2, Y: 2} on tpu_v5e\ndims {B: 8, D: 8, F: 7}\nx: f32[B_X, D]\n";
+    let body = "    W: f32[D_X, F_Y]\n    V: f32[F_Y, D_X]\n    t[B_X, D] = tanh(x * W) * V\n";
+    let cases = [
+        // One array takes the place of another; the stacks are padded.
+        ("swap", format!("y: f32[B, D]\nrepeat 3 {{\n{body}    y = x\n    x = t + y\n}}\noutput x, y\n"), true),
+        // Two start with the same array, which is needed in the body and afterwards.
+        (
+            "start",
+            format!("y = x\nz = x\nrepeat 2 {{\n{body}    y = t + x\n    z = y - z\n}}\noutput x, y, z\n"),
+            false,
+        ),
+        // Partial results are stacked, too.
+        ("open", "repeat 2 {\n    P: f32[B_X, D]{U_Y}\n    x = x + AllReduce_Y(P)\n}\noutput x\n".to_owned(), true),
+        // One loop after another, the first without stacks.
+        ("two", format!("repeat 2 {{\n    x = tanh(x)\n}}\nrepeat 2 {{\n{body}    x = x + t\n}}\noutput x\n"), true),
+    ];
+    let mut modules = Cases::default();
+    for (name, text, keeps_names) in cases {
+        let source = format!("{ground}{text}");
+        let plan = small_plan(&source, CostModel::Exact);
+        let module = jax::module(&plan, name, &source, jax::Options::default());
+        let function = module.split("def device").nth(1).and_then(|rest| rest.split("def run").next());
+        let scans = function.expect("a function").lines().filter(|line| line.contains("lax.scan"));
+        for line in scans.filter(|_| keeps_names) {
+            let (names, call) = line.trim().split_once(", _ = lax.scan(layer, ").expect("a call");
+            assert!(call.starts_with(names), "{line}");
+        }
+        modules.add_python(name, &source, &plan);
+        modules.add_manual(name, &source, &plan);
+        modules.add_constraints(name, &source, &plan);
+    }
+    modules.run(&pythons(), "loops", 2);
 }
 
 #[test]

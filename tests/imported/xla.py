@@ -4,7 +4,7 @@
 
 For each model at its real size: compiles it by XLA for 8 forced host devices, counts the bytes that a device receives in
 all collectives of the compiled module, loops included, and plans the imported program with `--costs bytes` and with the
-default. Bytes of XLA are those of ideal algorithms: an AllGather of `n` devices receives `(n - 1) / n` of its result.
+default. `fewest` says whether the search of the former has excluded all plans with fewer bytes. Bytes of XLA are those of ideal algorithms: an AllGather of `n` devices receives `(n - 1) / n` of its result.
 """
 
 import json
@@ -87,24 +87,27 @@ def main():
     binary, folder, *names = sys.argv[1:]
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    print("| model | XLA, GB | `--costs bytes`, GB | default, GB | XLA / `--costs bytes` |")
-    print("| --- | ---: | ---: | ---: | ---: |")
+    print("| model | XLA, GB | `--costs bytes`, GB | default, GB | XLA / `--costs bytes` | fewest |")
+    print("| --- | ---: | ---: | ---: | ---: | --- |")
     for name in names or models.MODELS:
         path = check.module_of(name, "real", folder)[0]
         compiled = models.lowered(name, "real")[0].compile()
         program = folder / f"{name}_real.shard"
         subprocess.run([binary, "import", path, "--on", "tpu_v5p", "-o", program], check=True)
-        fewest, fastest = (received(binary, program, costs) for costs in ("bytes", "exact"))
+        (fewest, is_proven), (fastest, _) = (received(binary, program, costs) for costs in ("bytes", "exact"))
         theirs = moved(compiled.as_text())
         ratio = f"{theirs / fewest:.2f}" if fewest else "-"
         figures = " | ".join(f"{figure / 1e9:.4f}" for figure in (theirs, fewest, fastest))
-        print(f"| {name} | {figures} | {ratio} |", flush=True)
+        print(f"| {name} | {figures} | {ratio} | {'proven' if is_proven else 'open'} |", flush=True)
 
 
 def received(binary, program, costs):
-    """Bytes that a device receives in our plan."""
+    """Bytes that a device receives in our plan, and whether it is proven optimal."""
     output = subprocess.run([binary, "plan", program, "--costs", costs, "--format", "json"], capture_output=True, text=True)
-    return json.loads(output.stdout)["totals"]["bytes_received_per_device"] if output.returncode == 0 else float("nan")
+    if output.returncode != 0:
+        return float("nan"), False
+    plan = json.loads(output.stdout)
+    return plan["totals"]["bytes_received_per_device"], plan["optimal"]["proven"]
 
 
 if __name__ == "__main__":

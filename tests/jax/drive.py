@@ -59,6 +59,12 @@ def device_groups(attribute, meshes):
     return devices.reshape(-1, members).tolist()
 
 
+def iterations(loop):
+    """Of a `lax.scan`, whose counter starts at 0: what the counter is compared with."""
+    (comparison,) = (inner for inner in loop.regions[0].blocks[0].operations if inner.operation.name == "stablehlo.compare")
+    return int(ir.DenseIntElementsAttr(comparison.operands[1].owner.attributes["value"])[0])
+
+
 def collectives(module):
     """What `main` does, through all functions that it calls."""
     functions, meshes = {}, {}
@@ -85,10 +91,12 @@ def collectives(module):
             groups = device_groups(operation.attributes[key], meshes)
             found.append({"kind": kind, "groups": groups, "bytes": operand_bytes(operation.operands[0])})
             return
-        for region in operation.regions:
-            for block in region.blocks:
-                for inner in block.operations:
-                    walk(inner)
+        times = iterations(operation) if kind == "while" else 1
+        for _ in range(times):
+            for region in operation.regions:
+                for block in region.blocks:
+                    for inner in block.operations:
+                        walk(inner)
 
     walk(functions["main"])
     return found
@@ -151,7 +159,9 @@ class Program:
     def __init__(self, path):
         self.module = loaded(path)
         # From the host they are cut without a program being compiled for it.
-        self.given = jax.tree.map(numpy.asarray, tupled(self.module.inputs()))
+        self.given = [numpy.asarray(one) for one in tupled(self.module.inputs())]
+        head = path.read_text().partition("OUTPUTS = {")[0].partition("INPUTS = {")[2]
+        self.is_stacked = ["# one for each iteration" in line for line in head.strip().splitlines()[:-1]]
         self.wanted = [numpy.asarray(one) for one in tupled(jax.jit(self.module.dense)(*self.given))]
         devices = next(int(word) for word in self.module.make_mesh.__doc__.split() if word.isdigit())
         self.mesh = self.module.make_mesh(jax.devices()[:devices])
@@ -186,7 +196,8 @@ class Program:
             build.device_assignment = xla_client.DeviceAssignment.create(places)
             executable = devices[0].client.compile_and_load(module, _jax.DeviceList(devices), options)
         shardings = [GSPMDSharding(devices, one) for one in executable.get_parameter_shardings()]
-        placed = [jax.device_put(*pair) for pair in zip(arguments(self.given), shardings, strict=True)]
+        given = arguments(self.given, self.is_stacked)
+        placed = [jax.device_put(*pair) for pair in zip(given, shardings, strict=True)]
         pieces = executable.execute_sharded(placed).disassemble_into_single_device_arrays()
         manual = "sdy.manual_computation" in text
         # What stays an open sum is in pieces, where devices are spoken of.
@@ -199,11 +210,12 @@ class Program:
         return {"collectives": found if manual else [], "differences": self.module.differences(outs, self.wanted)}
 
 
-def arguments(given):
+def arguments(given, is_stacked):
     """What a spelled-out module is called with: the weights of one iteration after those of the one before."""
     found = []
-    for is_repeated, group in itertools.groupby(given, lambda one: isinstance(one, tuple)):
-        found += [one for iteration in zip(*group, strict=True) for one in iteration] if is_repeated else group
+    for stacked, group in itertools.groupby(zip(given, is_stacked, strict=True), lambda one: one[1]):
+        arrays = [array for array, _ in group]
+        found += [one for iteration in zip(*arrays, strict=True) for one in iteration] if stacked else arrays
     return found
 
 

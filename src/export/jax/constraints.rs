@@ -1,6 +1,6 @@
 //! A JAX program whose collectives XLA chooses: the layouts of the plan become constraints.
 
-use super::{Module, dense, text};
+use super::{Input, Module, dense, text};
 use crate::plan::{Plan, StepId};
 use crate::program::ValueId;
 use std::collections::HashMap;
@@ -35,8 +35,10 @@ fn function(module: &Module<'_>) -> String {
     let mut text =
         format!("\n\ndef constrained(mesh, {parameters}):\n    \"\"\"Takes and returns whole arrays.\"\"\"\n{body}");
     // Dims that are not divisible are left unsharded.
-    let spec =
-        |input| if module.padded(input).is_some() { "P()".to_owned() } else { module.spec(module.layout(input)) };
+    let spec = |input: &Input| match module.padded(input) {
+        Some(_) => "P()".to_owned(),
+        None => module.spec_of(input.times, module.layout(input)),
+    };
     let shardings = module.inputs.iter().map(|input| format!("NamedSharding(mesh, {})", spec(input)));
     write!(
         text,

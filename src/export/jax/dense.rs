@@ -1,12 +1,12 @@
 //! The values of a program as a Python function of whole arrays, without mesh, layouts or padding.
 
 use super::expression::{self, Called, Lanes, Operand, combined};
-use super::lines::Lines;
+use super::lines::{Lines, Loop};
 use super::names::Names;
 use super::text;
 use crate::export::words::{counted, of_whole};
 use crate::layout::Sharding;
-use crate::program::{Program, Value, ValueId};
+use crate::program::{Carried, Program, Repeat, Value, ValueId};
 use itertools::Itertools;
 use std::collections::HashMap;
 
@@ -24,10 +24,8 @@ pub(super) fn body(
     let (lines, names, called) = (Lines::new(source, 1), Names::new(), HashMap::new());
     let kernels = super::kernels(program);
     let mut dense = Dense { program, lines, names, called, parameters, open, constraint, kernels };
-    let mut given: Vec<&String> = parameters.values().collect();
-    given.sort();
-    for parameter in given {
-        dense.names.fix(parameter);
+    for (id, parameter) in parameters.iter().sorted() {
+        dense.names.give(parameter, *id, |_| false);
     }
     dense.values();
     let called = program.outputs.iter().map(|id| dense.called[id].clone()).join(", ");
@@ -54,9 +52,8 @@ impl Dense<'_> {
             let name = self.named(id);
             return self.lines.add(&format!("{name} = jnp.arange({length}, dtype={dtype})"));
         }
-        let is_in_body = self.program.body_of(id).is_some();
-        let parameter = &self.parameters[&id];
-        let given = if is_in_body { format!("{parameter}[layer]") } else { parameter.clone() };
+        // A body takes its own of a stack, by the same name.
+        let given = self.parameters[&id].clone();
         let Some(sharding) = self.open.get(&id) else {
             self.called.insert(id, given);
             return;
@@ -74,6 +71,20 @@ impl Dense<'_> {
         name
     }
 
+    /// The name of a carried array: that of the array it starts with, if only it needs that array.
+    fn carried(&mut self, repeat: &Repeat, carried: &Carried) -> String {
+        let (program, entry) = (self.program, carried.entry);
+        let is_alias = self.called.iter().any(|(id, name)| *id != entry && *name == self.called[&entry]);
+        let mut later = (repeat.body.start..program.values.len()).map(value_at).filter(|id| *id != carried.first);
+        let is_alone = !is_alias
+            && !later.any(|id| program.value(id).definition.operands().contains(&entry))
+            && !program.outputs.contains(&entry)
+            && repeat.carried.iter().filter(|carried| carried.entry == entry).count() == 1;
+        let name = self.names.give(&program.name(carried.first), carried.first, |owner| is_alone && *owner == entry);
+        self.called.insert(carried.first, name.clone());
+        name
+    }
+
     fn values(&mut self) {
         let program = self.program;
         let mut at = 0;
@@ -84,29 +95,23 @@ impl Dense<'_> {
                 at += 1;
                 continue;
             };
-            for carried in &repeat.carried {
-                let entry = self.called[&carried.entry].clone();
-                let name = self.named(carried.first);
-                self.lines.add(&format!("{name} = {entry}"));
-            }
-            self.lines.open(&format!("for layer in range({}):", repeat.times));
+            let entries: Vec<String> =
+                repeat.carried.iter().map(|carried| self.called[&carried.entry].clone()).collect();
+            let inputs = repeat.body.clone().filter_map(|at| self.parameters.get(&value_at(at)));
+            let scan = Loop {
+                times: repeat.times,
+                stacked: inputs.cloned().collect(),
+                carried: repeat.carried.iter().map(|carried| self.carried(repeat, carried)).collect(),
+            };
+            self.lines.open_loop(&scan);
             let is_first = |at: usize| repeat.carried.iter().any(|carried| carried.first.index() == at);
             for at in repeat.body.clone().filter(|at| !is_first(*at)) {
                 self.value(at);
             }
-            let (to, from): (Vec<String>, Vec<String>) = repeat
-                .carried
-                .iter()
-                .map(|carried| (self.called[&carried.first].clone(), self.called[&carried.last].clone()))
-                .unzip();
-            match to.as_slice() {
-                // Without carried values, the loop body may be empty.
-                [] => self.lines.add("pass"),
-                _ => self.lines.add(&format!("{} = {}", to.join(", "), from.join(", "))),
-            }
-            self.lines.close();
-            for carried in &repeat.carried {
-                let name = self.called[&carried.first].clone();
+            let ends: Vec<String> = repeat.carried.iter().map(|carried| self.called[&carried.last].clone()).collect();
+            self.lines.close_loop(&scan, &entries, &ends);
+            for (carried, name) in repeat.carried.iter().zip(scan.carried) {
+                let name = self.names.give(&name, carried.last, |owner| *owner == carried.first);
                 self.called.insert(carried.last, name);
             }
             at = repeat.body.end;
@@ -115,7 +120,7 @@ impl Dense<'_> {
 
     fn value(&mut self, at: usize) {
         let program = self.program;
-        let id = ValueId(u32::try_from(at).expect("fewer values than bytes of source"));
+        let id = value_at(at);
         let Value { dtype, definition, dims, span, .. } = program.value(id);
         let operands: Vec<Operand> = definition
             .operands()
@@ -138,4 +143,8 @@ impl Dense<'_> {
         let name = self.named(id);
         self.lines.add_of(*span, &format!("{name} = {value}"), "");
     }
+}
+
+fn value_at(at: usize) -> ValueId {
+    ValueId(u32::try_from(at).expect("fewer values than bytes of source"))
 }

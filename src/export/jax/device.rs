@@ -2,7 +2,7 @@
 
 use super::collective;
 use super::expression::{self, Called, Lanes, Operand};
-use super::lines::Lines;
+use super::lines::{Lines, Loop};
 use super::names::Names;
 use super::rows::{self, Rows};
 use super::text;
@@ -21,16 +21,14 @@ pub(super) fn body(plan: &Plan, source: &str, parameters: &HashMap<StepId, Strin
         needed: HashMap::new(),
         rows: rows::rows(plan),
         kernels: super::kernels(&plan.program),
+        stacked: given(plan).iter().filter_map(|id| Some((plan.body(*id)?, parameters[id].clone()))).collect(),
         body: None,
+        written: BTreeSet::new(),
     };
     device.needed = needed(plan, &device.rows);
     let inputs = given(plan);
     for id in &inputs {
-        // Arrays with several instances keep their name to the end.
-        match plan.body(*id) {
-            Some(_) => device.names.fix(&parameters[id]),
-            None => device.names.give(&parameters[id], *id, |_| false),
-        };
+        device.names.give(&parameters[id], *id, |_| false);
     }
     for id in inputs {
         device.input(id, &parameters[&id]);
@@ -46,16 +44,18 @@ pub(super) fn body(plan: &Plan, source: &str, parameters: &HashMap<StepId, Strin
 /// The last step that needs each value; `None` if it is needed to the end.
 ///
 /// Values from outside a body are needed until the body's end, because the next iteration reads them again. The same
-/// holds for carried values.
+/// holds for carried values. A value that one carried array starts with is not needed in the body.
 fn needed(plan: &Plan, rows: &HashMap<StepId, Rows>) -> HashMap<StepId, Option<StepId>> {
     let ends: Vec<Option<StepId>> = (0..plan.program.repeats.len())
         .map(|body| plan.ids().filter(|id| plan.body(*id) == Some(body)).last())
         .collect();
+    let starts = plan.ids().filter(|id| plan.step(*id).op == StepOp::Carry).flat_map(|id| plan.operands(id)).counts();
     let mut needed: HashMap<StepId, Option<StepId>> = plan.ids().map(|id| (id, Some(id))).collect();
     for user in plan.ids() {
         let looked_up = rows.get(&user).into_iter().flat_map(|rows| [rows.numbers, rows.places]);
         for id in plan.operands(user).into_iter().chain(looked_up) {
-            let until = match plan.body(user).filter(|body| plan.body(id) != Some(*body)) {
+            let starts_one = plan.step(user).op == StepOp::Carry && starts[&id] == 1;
+            let until = match plan.body(user).filter(|body| plan.body(id) != Some(*body) && !starts_one) {
                 Some(body) => ends[body].unwrap_or(user),
                 None => user,
             };
@@ -63,11 +63,10 @@ fn needed(plan: &Plan, rows: &HashMap<StepId, Rows>) -> HashMap<StepId, Option<S
             *last = last.map(|last| last.max(until));
         }
     }
-    for (carry, end) in &plan.carried {
+    for (carry, _) in &plan.carried {
         let until = plan.body(*carry).and_then(|body| ends[body]);
         let last = needed.entry(*carry).or_insert(None);
         *last = last.zip(until).map(|(last, until)| last.max(until));
-        needed.insert(*end, None);
     }
     for id in &plan.outputs {
         needed.insert(*id, None);
@@ -85,18 +84,22 @@ struct Device<'a> {
     /// The products that are row lookups.
     rows: HashMap<StepId, Rows>,
     kernels: Vec<Called>,
+    /// The inputs of bodies: the body, and the name.
+    stacked: Vec<(usize, String)>,
     /// The repeat whose body is being written.
     body: Option<usize>,
+    /// The repeats that are written.
+    written: BTreeSet<usize>,
 }
 
 impl Device<'_> {
     /// The shard that the function receives.
     fn input(&mut self, id: StepId, parameter: &str) {
         let (plan, layout) = (self.plan, &self.plan.step(id).layout);
-        if plan.times(id) > 1 || plan.body(id).is_some() {
-            // A different one in each iteration.
+        if plan.body(id).is_some() {
+            // The body takes its own of the stack, by the same name.
             let piece = if pieces(layout).is_some() { "[0]" } else { "" };
-            self.called.insert(id, format!("{parameter}[layer]{piece}"));
+            self.called.insert(id, format!("{parameter}{piece}"));
             return;
         }
         self.called.insert(id, parameter.to_owned());
@@ -124,9 +127,10 @@ impl Device<'_> {
 
     /// A name for the result of a step. Names of arrays that are not needed after `now` may be reused.
     fn named_after(&mut self, id: StepId, now: StepId) -> String {
-        let (plan, needed, body) = (self.plan, &self.needed, self.body);
+        let (plan, needed, body, written) = (self.plan, &self.needed, self.body, &self.written);
         let is_done = |owner: &StepId| {
-            let own = plan.body(*owner) == body;
+            let of = plan.body(*owner);
+            let own = of == body || of.is_some_and(|of| written.contains(&of));
             own && needed.get(owner).copied().flatten().is_some_and(|last| last <= now)
         };
         let name = self.names.give(&plan.program.name(plan.step(id).value), id, is_done);
@@ -157,51 +161,52 @@ impl Device<'_> {
         let plan = self.plan;
         let carried: Vec<(StepId, StepId)> =
             plan.carried.iter().copied().filter(|(carry, _)| plan.body(*carry) == Some(body)).collect();
-        let mut before = BTreeSet::new();
-        for (carry, _) in &carried {
-            // The initial value of the first iteration may have to be converted to the layout at the loop head.
-            let ways = std::iter::successors(Some(*carry), |id| {
-                let operand = plan.operands(*id).first().copied();
-                operand.filter(|_| plan.step(*id).op != StepOp::Carry)
-            });
-            let ways: Vec<StepId> = ways.collect();
+        // The initial value of the first iteration may have to be converted to the layout at the loop head.
+        let ways = |carry: StepId| {
+            let step_before = move |id: &StepId| plan.operands(*id).first().copied();
+            std::iter::successors(Some(carry), move |id| step_before(id).filter(|_| plan.step(*id).op != StepOp::Carry))
+        };
+        let (mut before, mut entries) = (BTreeSet::new(), HashMap::new());
+        // Those that are not converted come first: no name that one starts with is given to a conversion.
+        for (carry, _) in carried.iter().sorted_by_key(|(carry, _)| ways(*carry).count()) {
+            let ways: Vec<StepId> = ways(*carry).collect();
             let first = ways[ways.len() - 1];
             let entry = plan.operands(first).first().and_then(|id| self.called.get(id)).cloned().unwrap_or_default();
-            if first == *carry {
-                let name = self.named(first);
-                if name != entry {
-                    self.lines.add(&format!("{name} = {entry}"));
-                }
-            } else {
-                self.called.insert(first, entry);
-            }
-            for id in ways.into_iter().rev() {
+            self.called.insert(first, entry.clone());
+            for id in ways.iter().copied().rev() {
                 self.step(id);
                 before.insert(id);
             }
+            if first == *carry {
+                self.named(first);
+                entries.insert(*carry, entry);
+            } else {
+                entries.insert(*carry, self.called[carry].clone());
+            }
         }
-        let steps: Vec<StepId> = steps.iter().copied().filter(|id| !before.contains(id)).collect();
+        let entries: Vec<String> = carried.iter().map(|(carry, _)| entries[carry].clone()).collect();
+        let called = |ids: &mut dyn Iterator<Item = StepId>| ids.map(|id| self.called[&id].clone()).collect();
+        let scan = Loop {
+            times: plan.program.repeats[body].times,
+            carried: called(&mut carried.iter().map(|(carry, _)| *carry)),
+            stacked: self.stacked.iter().filter(|(of, _)| *of == body).map(|(_, name)| name.clone()).collect(),
+        };
         self.body = Some(body);
-        self.lines.open(&format!("for layer in range({}):", plan.program.repeats[body].times));
-        for id in steps {
+        // What an iteration hands on is needed to its end, and after the loop as long as others need it.
+        let after: Vec<Option<StepId>> =
+            carried.iter().map(|(_, end)| self.needed.insert(*end, None).flatten()).collect();
+        self.lines.open_loop(&scan);
+        for id in steps.iter().copied().filter(|id| !before.contains(id)) {
             self.step(id);
         }
-        // A simultaneous assignment: one value may be the previous value of another.
-        let handed: Vec<(String, String)> = carried
-            .iter()
-            .map(|(carry, end)| (self.called[carry].clone(), self.called[end].clone()))
-            .filter(|(to, from)| to != from)
-            .collect();
-        if !handed.is_empty() {
-            let (to, from): (Vec<&str>, Vec<&str>) =
-                handed.iter().map(|(to, from)| (to.as_str(), from.as_str())).unzip();
-            self.lines.add(&format!("{} = {}", to.join(", "), from.join(", ")));
-        }
-        self.lines.close();
+        let ends: Vec<String> = carried.iter().map(|(_, end)| self.called[end].clone()).collect();
+        self.lines.close_loop(&scan, &entries, &ends);
         self.body = None;
-        for (carry, end) in carried {
-            let name = self.called[&carry].clone();
+        self.written.insert(body);
+        for (((_, end), name), after) in carried.into_iter().zip(scan.carried).zip(after).rev() {
+            let name = self.names.give(&name, end, |owner| plan.body(*owner) == Some(body));
             self.called.insert(end, name);
+            self.needed.insert(end, after);
         }
     }
 

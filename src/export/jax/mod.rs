@@ -23,6 +23,7 @@ use crate::escape;
 use crate::function::Function;
 use crate::kernel::Local;
 use crate::layout::{Layout, Sharding};
+use crate::mesh::Axes;
 use crate::plan::{Plan, StepId};
 use crate::program::{Definition, Program, ValueId};
 use expression::Called;
@@ -57,7 +58,7 @@ struct Input {
     step: StepId,
     value: ValueId,
     name: String,
-    /// Number of instances, for an input inside a repeated body.
+    /// Extent of its first dim, for the stack of an input inside a repeated body: the number of iterations.
     times: Option<u64>,
 }
 
@@ -167,8 +168,21 @@ impl<'a> Module<'a> {
         own || kernels(program).iter().any(inside)
     }
 
+    /// The partition spec of an output.
     fn spec(&self, layout: &Layout) -> String {
-        text::spec(pieces(layout), &layout.sharding.dims, &self.program().mesh)
+        self.spec_of(None, layout)
+    }
+
+    /// The partition spec of an array with `times` in a first dim.
+    fn spec_of(&self, times: Option<u64>, layout: &Layout) -> String {
+        let first = times.map(|_| Axes::NONE);
+        let dims = first.iter().chain(&pieces(layout)).chain(&layout.sharding.dims).copied().collect::<Vec<_>>();
+        text::spec(&dims, &self.program().mesh)
+    }
+
+    /// The extents of an input, without padding.
+    fn shape(&self, input: &Input) -> Vec<u64> {
+        input.times.into_iter().chain(declared(self.plan, self.layout(input))).collect()
     }
 
     fn arrays(&self) -> String {
@@ -176,14 +190,15 @@ impl<'a> Module<'a> {
             "\n\n# Shape, dtype and layout of each array; an open sum has its partial results in a leading dim.\nINPUTS = {\n",
         );
         for input in &self.inputs {
-            let layout = self.layout(input);
-            let times = input.times.map(|times| format!("  # {times} of them")).unwrap_or_default();
-            let line = self.array(&input.name, layout);
-            writeln!(text, "{line}{times}").expect("a string takes all");
+            let (layout, shape) = (self.layout(input), self.shape(input));
+            let line = self.array(&input.name, &shape, layout.dtype, &self.spec_of(input.times, layout));
+            let note = input.times.map(|_| "  # one for each iteration").unwrap_or_default();
+            writeln!(text, "{line}{note}").expect("a string takes all");
         }
         text.push_str("}\nOUTPUTS = {\n");
         for (step, name) in self.plan.outputs.iter().zip(self.outputs()) {
-            let line = self.array(&name, &self.plan.step(*step).layout);
+            let layout = &self.plan.step(*step).layout;
+            let line = self.array(&name, &declared(self.plan, layout), layout.dtype, &self.spec(layout));
             writeln!(text, "{line}").expect("a string takes all");
         }
         text.push_str("}\n");
@@ -196,9 +211,8 @@ impl<'a> Module<'a> {
         self.program().outputs.iter().map(|value| names.fix(&self.program().name(*value))).collect()
     }
 
-    fn array(&self, name: &str, layout: &Layout) -> String {
-        let (shape, dtype) = (text::tuple(declared(self.plan, layout)), text::dtype(layout.dtype));
-        format!("    {}: ({shape}, {dtype}, {}),", escape::python_string(name), self.spec(layout))
+    fn array(&self, name: &str, shape: &[u64], dtype: DType, spec: &str) -> String {
+        format!("    {}: ({}, {}, {spec}),", escape::python_string(name), text::tuple(shape), text::dtype(dtype))
     }
 
     fn device(&self) -> String {
@@ -219,7 +233,7 @@ impl<'a> Module<'a> {
                 writeln!(text, "    {} = {padded}", input.name).expect("a string takes all");
             }
         }
-        let ins = self.inputs.iter().map(|input| self.spec(self.layout(input)));
+        let ins = self.inputs.iter().map(|input| self.spec_of(input.times, self.layout(input)));
         let outs: Vec<String> = self.plan.outputs.iter().map(|id| self.spec(&self.plan.step(*id).layout)).collect();
         let outs = match outs.as_slice() {
             [one] => one.clone(),
@@ -250,13 +264,9 @@ impl<'a> Module<'a> {
     fn padded(&self, input: &Input) -> Option<String> {
         let layout = self.layout(input);
         let (declared, padded) = (declared(self.plan, layout), padded(self.plan, layout));
-        let widths = text::tuple(padded.iter().zip(&declared).map(|(to, from)| format!("(0, {})", to - from)));
-        let pad = |name: &str| format!("jnp.pad({name}, {widths})");
-        let name = &input.name;
-        (declared != padded).then(|| match input.times {
-            Some(_) => format!("tuple({} for one in {name})", pad("one")),
-            None => pad(name),
-        })
+        let widths = padded.iter().zip(&declared).map(|(to, from)| to - from);
+        let widths = text::tuple(input.times.map(|_| 0).into_iter().chain(widths).map(|width| format!("(0, {width})")));
+        (declared != padded).then(|| format!("jnp.pad({}, {widths})", input.name))
     }
 
     /// The expression that removes the padding.
@@ -304,7 +314,7 @@ impl<'a> Module<'a> {
         let mut inputs = String::new();
         for input in &self.inputs {
             let layout = self.layout(input);
-            let shape = text::tuple(declared(self.plan, layout));
+            let shape = text::tuple(self.shape(input));
             let draw = match layout.dtype {
                 DType::Bool => format!("random.integers(0, 2, {shape}) > 0"),
                 dtype if dtype.is_float() && is_partial => format!("0.5 + random.random({shape})"),
@@ -312,12 +322,8 @@ impl<'a> Module<'a> {
                 dtype if dtype.is_unsigned() => format!("random.integers({}, 3, {shape})", u8::from(is_partial)),
                 _ => format!("random.integers({}, 3, {shape})", if is_partial { 1 } else { -2 }),
             };
-            let array = format!("jnp.asarray({draw}, dtype={})", text::dtype(layout.dtype));
-            let value = match input.times {
-                Some(times) => format!("tuple({array} for layer in range({times}))"),
-                None => array,
-            };
-            writeln!(inputs, "    {} = {value}", input.name).expect("a string takes all");
+            let dtype = text::dtype(layout.dtype);
+            writeln!(inputs, "    {} = jnp.asarray({draw}, dtype={dtype})", input.name).expect("a string takes all");
         }
         let mut closed = String::new();
         for (place, id) in self.plan.outputs.iter().enumerate() {

@@ -7,7 +7,7 @@ const TAKEN: &str = "\
     False None True and as assert async await break class continue def del elif else except finally for from global \
     if import in is lambda nonlocal not or pass raise return try while with yield jax jnp np lax P os time functools \
     sys AxisType NamedSharding range max min print float int zip make_mesh device run dense constrained main inputs \
-    closed mesh layer MESH INPUTS OUTPUTS check differences to_integer rows_of abs len tuple spread KERNELS";
+    closed mesh layer carry per_layer MESH INPUTS OUTPUTS check differences to_integer rows_of abs len tuple spread KERNELS";
 
 /// Converts a name to a Python identifier: letters, digits and `_`; a prime becomes `_p`.
 pub(super) fn identifier(name: &str) -> String {

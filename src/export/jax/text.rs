@@ -23,10 +23,10 @@ pub(super) fn axes(axes: Axes, mesh: &Mesh) -> String {
     }
 }
 
-/// A partition spec: `P("X", None, ("Y", "Z"))`. For an open sum, `pieces` come first.
-pub(super) fn spec(pieces: Option<Axes>, dims: &[Axes], mesh: &Mesh) -> String {
+/// A partition spec: `P("X", None, ("Y", "Z"))`.
+pub(super) fn spec<'a>(dims: impl IntoIterator<Item = &'a Axes>, mesh: &Mesh) -> String {
     let entry = |on: &Axes| if on.is_empty() { "None".to_owned() } else { axes(*on, mesh) };
-    format!("P({})", pieces.iter().chain(dims).map(entry).join(", "))
+    format!("P({})", dims.into_iter().map(entry).join(", "))
 }
 
 /// A dtype: `jnp.bfloat16`.
