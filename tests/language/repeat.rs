@@ -125,7 +125,7 @@ fn the_steps_of_a_body_stand_together() {
     assert_eq!(runs, 1, "{bodies:?}");
     // The result of an iteration has a name where later code reads it.
     let text = jax::module(&compiled.plan, "body.shard", source, jax::Options { main: false });
-    assert!(text.contains("for layer in range(2):"), "{text}");
+    assert!(text.contains("lax.scan(layer, B, length=2)"), "{text}");
 }
 
 /// A slice by an axis of size 1 separates its operand from its reader, so these form no kernel.
