@@ -186,6 +186,13 @@ impl Collective {
         }
     }
 
+    /// Whether it leaves each block where it is, as all of its axes have size 1. A slice is an operation even then.
+    ///
+    /// - `from`: the layout of the operand.
+    pub fn is_idle(&self, from: &Sharding, mesh: &Mesh) -> bool {
+        self.kind().sends() && self.axes(from, mesh).iter().all(|axis| mesh.size(axis) == 1)
+    }
+
     /// The collective on other axes, such as the parts of its own.
     ///
     /// - `list`: the axes in place of some, in order.

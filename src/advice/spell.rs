@@ -35,6 +35,8 @@ pub(super) struct Speller<'a> {
     meaning: HashMap<String, StepId>,
     /// The body being written, and the meaning of names before it.
     block: Option<(usize, HashMap<String, StepId>)>,
+    /// Lines to be written before that body.
+    starts: Vec<String>,
     /// Arrays that are used only in the lines of this statement.
     temporary: BTreeSet<StepId>,
     /// All array names in use.
@@ -78,6 +80,7 @@ impl<'a> Speller<'a> {
             written: HashMap::new(),
             meaning: HashMap::new(),
             block: None,
+            starts: Vec::new(),
             temporary: BTreeSet::new(),
             taken,
         };
@@ -199,7 +202,8 @@ impl<'a> Speller<'a> {
             let name = plan.program.value(self.written(alias.value)).name.as_ref();
             name.is_some_and(|name| self.meaning.get(name).copied() != self.resolved(alias.value))
         };
-        named.iter().any(is_lost)
+        !self.starts.is_empty()
+            || named.iter().any(is_lost)
             || self.steps(statement).iter().any(misled)
             || aliases.into_iter().any(|value| self.resolved(value).is_some_and(|id| !self.is_meant(value, id)))
     }
@@ -276,6 +280,29 @@ impl<'a> Speller<'a> {
         given.map(|alias| (&alias.name, alias)).collect::<BTreeMap<_, _>>().into_values().cloned().collect()
     }
 
+    /// Lines that give carried names to the arrays that the first iteration starts with.
+    ///
+    /// An array that is moved for the body and used in its old layout, too, has a name of its own.
+    fn starts_of(&mut self, body: usize) -> Vec<String> {
+        let plan = self.plan;
+        let mut lines = Vec::new();
+        for carry in plan.ids().filter(|id| plan.step(*id).op == StepOp::Carry && plan.body(*id) == Some(body)) {
+            let value = plan.step(carry).value;
+            let (name, start) = (plan.program.value(value).name.clone(), plan.operands(carry).first().copied());
+            let (Some(name), Some(start)) = (name, start) else { continue };
+            let known = self.names.get(&start).and_then(|names| names.last()).cloned();
+            let is_meant = |name: &String| self.meaning.get(name) == Some(&start);
+            if let Some((_, known)) = known
+                && is_meant(&known)
+                && !is_meant(&name)
+            {
+                lines.push(format!("{name} = {known}"));
+                self.bind(start, value, name);
+            }
+        }
+        lines
+    }
+
     /// Enters the body that contains a statement, or leaves the previous one.
     pub(super) fn enter(&mut self, statement: Span) {
         let (plan, program) = (self.plan, &self.plan.program);
@@ -294,6 +321,7 @@ impl<'a> Speller<'a> {
             }
         }
         if let Some(body) = body {
+            self.starts = self.starts_of(body);
             self.block = Some((body, self.meaning.clone()));
             for (carry, _) in plan.carried.iter().filter(|(carry, _)| plan.body(*carry) == Some(body)) {
                 self.bind_own(*carry, plan.step(*carry).value);
@@ -346,6 +374,7 @@ impl<'a> Speller<'a> {
         let steps = self.steps(statement);
         let (mut own, mut before): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
         let block = self.block.as_ref().map(|(body, _)| self.plan.program.repeats[*body].span);
+        before.append(&mut self.starts);
         own.extend(self.inputs(statement));
         for id in &steps {
             if block.is_some() && self.plan.body(*id).is_none() {

@@ -243,13 +243,11 @@ impl Export {
     /// The schedule of one collective: the given one, or that of a step of the plan.
     fn collective(&self, made: &Exported) -> Result<(Schedule, String), Failure> {
         let Some(plan) = &made.plan else { return Ok((made.schedule.clone(), made.source.title().to_owned())) };
-        let steps: Vec<(StepId, &Collective)> = plan
-            .ids()
-            .filter_map(|id| match &plan.step(id).op {
-                StepOp::Collective(collective) if collective.kind().sends() => Some((id, collective)),
-                _ => None,
-            })
-            .collect();
+        let collective = |id| match &plan.step(id).op {
+            StepOp::Collective(collective) if plan.communicates(id) => Some((id, collective)),
+            _ => None,
+        };
+        let steps: Vec<(StepId, &Collective)> = plan.ids().filter_map(collective).collect();
         let number = |id: StepId| format!("%{}", id.index());
         let wanted = self.step.as_ref().map(|step| format!("%{}", step.trim_start_matches('%')));
         let chosen = match (&wanted, steps.as_slice()) {

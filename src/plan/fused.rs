@@ -255,12 +255,6 @@ pub(super) fn kernels(
     (found.into_iter().map(ids).collect(), access)
 }
 
-/// The operands that a step reads; the start of a repeat is not read if no iteration reads it.
-pub(super) fn read(steps: &DiGraph<Step, u32>, id: StepId) -> Vec<StepId> {
-    let is_idle = steps[id].op == StepOp::Carry && steps.neighbors_directed(id, Direction::Outgoing).next().is_none();
-    if is_idle { Vec::new() } else { operands(steps, id) }
-}
-
 fn nodes(
     steps: &DiGraph<Step, u32>,
     leaving: impl Fn(StepId) -> bool,
@@ -269,17 +263,18 @@ fn nodes(
 ) -> Vec<Node> {
     let mesh = &program.mesh;
     let is_counted = |id| program.value(id).definition == Definition::Input { supply: Supply::Counted };
-    // A collective over axes of size 1 leaves the block in place, so its readers read the block of its operand. A
-    // slice over such axes is an operation.
+    // A collective that is idle leaves the block in place, so its readers read the block of its operand.
     let is_idle = |id: StepId| {
-        steps[id].op.collective().is_some_and(|collective| {
-            let from = &steps[operands(steps, id)[0]].layout.sharding;
-            collective.kind().sends() && collective.axes(from, mesh).iter().all(|axis| mesh.size(axis) == 1)
-        })
+        let from = || &steps[operands(steps, id)[0]].layout.sharding;
+        steps[id].op.collective().is_some_and(|collective| collective.is_idle(from(), mesh))
     };
     let mut blocks: Vec<StepId> = Vec::new();
+    let mut leaves: Vec<bool> = Vec::new();
     for id in steps.node_indices() {
-        blocks.push(if is_idle(id) { blocks[operands(steps, id)[0].index()] } else { id });
+        let block = if is_idle(id) { blocks[operands(steps, id)[0].index()] } else { id };
+        blocks.push(block);
+        leaves.push(leaving(id));
+        leaves[block.index()] |= leaving(id);
     }
     let node = |id: StepId| {
         let step = &steps[id];
@@ -290,10 +285,15 @@ fn nodes(
             StepOp::Input | StepOp::Carry | StepOp::Collective(_) | StepOp::Kernel(_) => None,
         };
         let mark = mark(step.value);
+        // The start of a repeat is read if an iteration or what is outside reads it. A collective that leaves the block
+        // in place reads nothing.
+        let is_read = || leaves[id.index()] || steps.neighbors_directed(id, Direction::Outgoing).next().is_some();
+        let reads = blocks[id.index()] == id && (step.op != StepOp::Carry || is_read());
+        let read = if reads { operands(steps, id) } else { Vec::new() };
         Node {
             role: role.filter(|_| mark.is_some()),
-            operands: read(steps, id).into_iter().map(|operand| blocks[operand.index()].index()).collect(),
-            leaves: leaving(id),
+            operands: read.into_iter().map(|operand| blocks[operand.index()].index()).collect(),
+            leaves: leaves[id.index()],
             mark: mark.unwrap_or_default(),
             makes: match &step.op {
                 StepOp::Input if is_counted(step.value) => Makes::Places,

@@ -417,7 +417,7 @@ impl Plan {
         let (mesh, op) = (&self.program.mesh, &self.step(id).op);
         op.collective().is_some_and(|collective| {
             let from = &self.step(self.operands(id)[0]).layout.sharding;
-            collective.kind().sends() && collective.axes(from, mesh).group_size(mesh) > 1
+            collective.kind().sends() && !collective.is_idle(from, mesh)
         })
     }
 

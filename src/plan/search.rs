@@ -647,8 +647,12 @@ impl<'a> Search<'a> {
         self.passing(operand, read.saturating_add(written), starts)
     }
 
-    /// The cost of reading or writing bytes of a value, with a kernel launch if `starts`.
+    /// The cost of reading or writing bytes of a value that leaves its kernel, with a kernel launch if `starts`.
     fn passing(&self, id: ValueId, bytes: u64, starts: bool) -> Score {
+        // Collectives over axes of size 1 leave the block in place, so that values may stay in their kernel.
+        if self.axes.iter().any(|axis| self.program.mesh.size(axis) == 1) {
+            return Score::default();
+        }
         let dtype = self.program.value(id).dtype;
         let work = LocalWork { dtype, flops: 0, traffic: Bytes(bytes), shape: None, starts };
         Score::new(self.costs.objective(), self.costs.map(&work), 0).times(self.program.times(id)).of_no_step()

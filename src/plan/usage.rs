@@ -1,7 +1,6 @@
 //! Totals of a plan: bytes, messages and memory.
 
-use super::fused::read;
-use super::{Plan, Step, StepId, StepOp, unroll};
+use super::{Plan, Step, StepId, StepOp, operands, unroll};
 use crate::layout::Layout;
 use crate::mesh::{Axes, AxisSet, DeviceId, Mesh};
 use crate::program::Definition;
@@ -107,7 +106,7 @@ impl<'a> Lives<'a> {
             let bytes = block(&short.step(id).layout, &short.program.mesh).map(|bytes| bytes.saturating_mul(count));
             inputs.insert(id, Given { donated, bytes });
         }
-        Lives { plan: short, operands: short.ids().map(|id| read(&short.steps, id)).collect(), inputs }
+        Lives { plan: short, operands: short.ids().map(|id| operands(&short.steps, id)).collect(), inputs }
     }
 
     /// Peak memory of a device.

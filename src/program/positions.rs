@@ -373,6 +373,10 @@ impl Checker {
     ) -> Checked<ValueId> {
         let mut id = self.array_expr(argument, None)?;
         self.has(id, from)?;
+        let in_place =
+            self.value(id).dims.iter().map(|dim| RequestedDim::Dim(if *dim == from.dim { to.dim } else { *dim }));
+        let in_place = in_place.collect_vec();
+        let requested = Some(requested.unwrap_or(&in_place));
         let count = to.dim.size;
         if count > from.dim.size || count > Self::MOST_TOP || self.value(id).dims.contains(&to.dim) {
             let help = if count > from.dim.size {

@@ -345,9 +345,9 @@ impl Checker {
     }
 
     /// Checks the written layout of a local product against its actual one.
-    pub(super) fn check_local(&self, id: ValueId, fresh: bool, written: &Written, name: &str) -> Checked<()> {
+    pub(super) fn check_local(&self, id: ValueId, written: &Written, name: &str) -> Checked<()> {
         let value = self.value(id);
-        let local = fresh && matches!(value.definition, Definition::Product { local: true, .. });
+        let local = matches!(value.definition, Definition::Product { local: true, .. });
         if !local || self.exact(id).is_some_and(|gives| written.wanted.allows(gives)) {
             return Ok(());
         }

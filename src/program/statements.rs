@@ -251,7 +251,12 @@ impl Checker {
         let moves = matches!(expr.kind, ExprKind::Array(_)) && !cast;
         let id = self.cast_result(id, before, target)?;
         let id = match &written {
-            Some(written) => self.laid_out(id, before, written, name, moves, span)?,
+            Some(written) => {
+                if product {
+                    self.check_local(id, written, name)?;
+                }
+                self.laid_out(id, before, written, moves, span)?
+            }
             None => id,
         };
         self.rebound(id, target)?;
@@ -302,15 +307,7 @@ impl Checker {
     }
 
     /// The value in the layout of the target's brackets.
-    fn laid_out(
-        &mut self,
-        id: ValueId,
-        before: usize,
-        written: &Written,
-        name: &str,
-        moves: bool,
-        span: Span,
-    ) -> Checked<ValueId> {
+    fn laid_out(&mut self, id: ValueId, before: usize, written: &Written, moves: bool, span: Span) -> Checked<ValueId> {
         self.same_dims(id, written)?;
         let (fresh, value) = (self.is_own(id, before), self.value(id));
         let dims = self.matched(&written.requested, &value.dims);
@@ -319,20 +316,22 @@ impl Checker {
             Wanted::Free if in_order => Ok(id),
             Wanted::Free => self.map(Function::Identity, &[id], Some(&written.requested), span),
             Wanted::Exact(_) | Wanted::Partly(_) => {
-                self.check_local(id, fresh, written, name)?;
                 if let Wanted::Exact(sharding) = &written.wanted {
                     self.check_open(id, sharding, written.span)?;
                 }
                 let known = self.exact(id).is_some();
+                // A function may return an array whose layout it states itself.
+                let agrees = match self.exact(id) {
+                    Some(gives) => written.wanted.allows(gives),
+                    None => value.wanted == Wanted::Free,
+                };
                 let settled = match &value.definition {
                     Definition::Product { .. }
                     | Definition::Reduce { .. }
                     | Definition::Map { .. }
                     | Definition::Kernel { .. }
-                    | Definition::Rename { .. } => fresh && in_order,
-                    Definition::Collective { .. } => {
-                        fresh && in_order && self.exact(id).is_some_and(|gives| written.wanted.allows(gives))
-                    }
+                    | Definition::Rename { .. } => fresh && in_order && agrees,
+                    Definition::Collective { .. } => fresh && in_order && agrees && known,
                     Definition::Input { .. } | Definition::Move { .. } => false,
                 };
                 let wanted = written.wanted.clone();

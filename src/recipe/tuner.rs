@@ -16,7 +16,7 @@ use crate::operator::Operator;
 use crate::packing::Branching;
 use crate::routing::Round;
 use crate::schedule::methods::Shifted;
-use crate::schedule::{Schedule, Verified};
+use crate::schedule::{OpId, Schedule, Verified};
 use crate::sim::clock::AxisLoad;
 use crate::sim::usage::{self, StepUsage, Working};
 use crate::topology::Topology;
@@ -231,7 +231,14 @@ impl<'a> Tuner<'a> {
             methods = builder.methods().into_iter().unique().join(" + ");
             value
         });
-        let trial = trial.or_else(|| part_trial(&part, &schedule, Time::MAX));
+        // Groups without a block send nothing, so that links are idle that detours of other groups pass.
+        let trial = match absent(from).without(busy).is_empty() {
+            true => trial.or_else(|| part_trial(&part, &schedule, Time::MAX)),
+            false => {
+                let (part, schedule, _) = self.held(axes, from, &recipe);
+                part_trial(&part, &schedule, Time::MAX)
+            }
+        };
         let (time, links) = trial.map(|trial| (trial.time, trial.links)).unzip();
         Ok(Chosen { recipe, methods, time, links: links.unwrap_or_default(), work: trial::work(&schedule) })
     }
@@ -240,21 +247,11 @@ impl<'a> Tuner<'a> {
     ///
     /// - `asked`: the requested method.
     pub fn usage(&self, collective: &Collective, from: &Layout, asked: Option<Method>, chosen: &Chosen) -> StepUsage {
-        let (mesh, recipe) = (&self.topology.mesh, &chosen.recipe);
-        // If only one device of each group holds the operand, the others neither send nor store it.
-        let absent = if from.sharding.operator.is_root() { from.sharding.open } else { AxisSet::NONE };
-        let part = self.part(collective.axes(&from.sharding, mesh).union(recipe.borrowed()).union(absent));
-        let held = if absent.is_empty() { Sharding::default() } else { part.sharding(&from.sharding) };
-        let sharding = Sharding { dims: vec![Axes::NONE; from.dims.len()], ..held };
-        let there = recipe.renumbered(&|axis| part.axis(axis));
-        let extents = from.local_extents(mesh);
-        let (schedule, result) =
-            trial::of_block_on(&part.topology, from.dtype, &extents, sharding, |builder, input| {
-                there.emit(builder, input)
-            });
+        let mesh = &self.topology.mesh;
+        let (part, schedule, result) = self.held(collective.axes(&from.sharding, mesh), from, &chosen.recipe);
         let usage = StepUsage::of(Verified::emitted(&schedule), result).renumbered(&|axis| part.whole(axis));
         // In the trial, all devices send.
-        let links = match absent.is_empty() {
+        let links = match absent(from).is_empty() {
             true => chosen.links.clone(),
             false => part_trial(&part, &schedule, Time::MAX).map(|trial| trial.links).unwrap_or_default(),
         };
@@ -262,6 +259,22 @@ impl<'a> Tuner<'a> {
         let working = usage.working.of(mesh, from.sharding.holder());
         self.working.borrow_mut().insert((collective.clone(), from.clone(), asked), working);
         usage
+    }
+
+    /// The schedule of a recipe over these axes, on the part of the machine on which devices differ, and its result. If
+    /// one device of each group holds the operand, the others neither send nor store it.
+    fn held(&self, axes: AxisSet, from: &Layout, recipe: &Recipe) -> (Rc<Part>, Schedule, OpId) {
+        let absent = absent(from);
+        let part = self.part(axes.union(recipe.borrowed()).union(absent));
+        let held = if absent.is_empty() { Sharding::default() } else { part.sharding(&from.sharding) };
+        let sharding = Sharding { dims: vec![Axes::NONE; from.dims.len()], ..held };
+        let there = recipe.renumbered(&|axis| part.axis(axis));
+        let extents = from.local_extents(&self.topology.mesh);
+        let (schedule, result) =
+            trial::of_block_on(&part.topology, from.dtype, &extents, sharding, |builder, input| {
+                there.emit(builder, input)
+            });
+        (part, schedule, result)
     }
 
     /// Memory of a device that holds the operand for a collective, in addition to it, if counted.
@@ -478,6 +491,11 @@ impl<'a> Tuner<'a> {
         let mut parts = self.parts.borrow_mut();
         Rc::clone(parts.entry(axes).or_insert_with(|| Rc::new(Part::new(&self.topology, axes))))
     }
+}
+
+/// The axes over which one device of each group holds an array.
+fn absent(from: &Layout) -> AxisSet {
+    if from.sharding.operator.is_root() { from.sharding.open } else { AxisSet::NONE }
 }
 
 /// Times a schedule on a submachine, with link loads by axis of the whole machine.

@@ -1,4 +1,4 @@
-//! What a text copied from a page leaves out: sizes, the mesh, and that lines show alternatives.
+//! What a text copied from a page leaves out: sizes and the mesh.
 //!
 //! ```text
 //! A[I_X, J] * B[J, K] -> C[I_X, K]     mesh {X: 4} on tpu_v5e
@@ -6,11 +6,10 @@
 //! ```
 
 use super::{
-    ArrayRef, Ast, AxisDecl, Brackets, CollectiveName, DimDecl, DimName, DimSize, Expr, ExprKind, Name, SizeExpr,
-    SizeKind, Statement, StatementKind, Subscript,
+    Ast, AxisDecl, Brackets, CollectiveName, DimDecl, DimName, DimSize, Expr, ExprKind, Name, SizeExpr, SizeKind,
+    Statement, StatementKind, Subscript,
 };
 use crate::span::{Span, Spanned};
-use std::collections::BTreeMap;
 
 /// The size of each axis that is assumed.
 const AXIS: u64 = 4;
@@ -144,79 +143,5 @@ impl Names {
 fn insert(names: &mut Vec<String>, name: &str) {
     if !names.iter().any(|known| known == name) {
         names.push(name.to_owned());
-    }
-}
-
-/// Arrays as the lines so far have them.
-///
-/// A page shows several alternatives one below the other: `A[I, J]`, then `A[I_X, J]`. An array that was not declared and
-/// that a line has in another layout, or a result that no line has used before it is computed again, is another one.
-#[derive(Default)]
-pub(super) struct Alternatives {
-    arrays: BTreeMap<String, Shown>,
-}
-
-/// An array under its name on the page.
-struct Shown {
-    /// Its name in the program.
-    name: String,
-    /// Its last brackets; `None` if they are not known.
-    brackets: Option<String>,
-    /// Whether a line has used it since it was computed.
-    is_used: bool,
-}
-
-impl Alternatives {
-    /// Declared arrays keep their names.
-    pub(super) fn declare(&mut self, name: &Name) {
-        self.set(&name.node, name.node.clone(), None, true);
-    }
-
-    /// A use, which gets the name of its array in the program; returns the new text if that is another one.
-    pub(super) fn using(&mut self, array: &mut ArrayRef) -> Option<String> {
-        let said = array.brackets.as_ref().map(ToString::to_string);
-        let name = array.name.as_mut()?;
-        let name_on_page = name.node.clone();
-        let other = match self.arrays.get_mut(&name_on_page) {
-            Some(shown) => {
-                shown.is_used = true;
-                match (&shown.brackets, &said) {
-                    (Some(known), Some(said)) if known != said => self.fresh(&name_on_page),
-                    _ => shown.name.clone(),
-                }
-            }
-            None => name_on_page.clone(),
-        };
-        if said.is_some() {
-            let is_declared = self.arrays.get(&name_on_page).is_some_and(|shown| shown.brackets.is_none());
-            let brackets = said.filter(|_| !is_declared);
-            self.set(&name_on_page, other.clone(), brackets, true);
-        }
-        name.node = other;
-        (name.node != name_on_page).then(|| array.to_string())
-    }
-
-    /// A result, as [`Alternatives::using`].
-    pub(super) fn result(&mut self, name: &mut Name, brackets: Option<&Brackets>) -> bool {
-        let name_on_page = name.node.clone();
-        let is_other = self.arrays.get(&name_on_page).is_some_and(|shown| !shown.is_used);
-        let current = self.arrays.get(&name_on_page).map(|shown| shown.name.clone());
-        let other = if is_other { self.fresh(&name_on_page) } else { current.unwrap_or_else(|| name_on_page.clone()) };
-        self.set(&name_on_page, other.clone(), brackets.map(ToString::to_string), false);
-        name.node = other;
-        name.node != name_on_page
-    }
-
-    fn set(&mut self, name_on_page: &str, name: String, brackets: Option<String>, is_used: bool) {
-        self.arrays.insert(name_on_page.to_owned(), Shown { name, brackets, is_used });
-    }
-
-    /// The next name for an array, `A_2`, `A_3`.
-    fn fresh(&self, name: &str) -> String {
-        let last =
-            self.arrays.get(name).and_then(|shown| shown.name.strip_prefix(name)?.strip_prefix('_')?.parse().ok());
-        let last: u32 = last.unwrap_or(1);
-        let names = (last + 1..).map(|number| format!("{name}_{number}"));
-        names.into_iter().find(|fresh| !self.arrays.contains_key(fresh)).unwrap_or_default()
     }
 }

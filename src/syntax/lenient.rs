@@ -2,10 +2,11 @@
 //! strict spelling.
 //!
 //! `A[IX, J]` is `A[I_X, J]` where `I` is a dim, `IX` is not, and `X` is an axis; `AllGatherY(A)` is `AllGather_Y(A)`,
-//! `ReduceScatter_X,K(C)` is `ReduceScatter_{X,K}(C)`. Missing declarations are assumed, and alternatives get names of
-//! their own (`assumed.rs`).
+//! `ReduceScatter_X,K(C)` is `ReduceScatter_{X,K}(C)`. Missing declarations are assumed (`assumed.rs`), and
+//! alternatives get names of their own (`alternatives.rs`).
 
-use super::assumed::{Alternatives, declarations};
+use super::alternatives::{Alternatives, Composed};
+use super::assumed::declarations;
 use super::build_expr::cut_operator;
 use super::latex::unwrapped;
 use super::parse::parse_as;
@@ -99,6 +100,7 @@ fn lines(text: &str, span: Span) -> Range<usize> {
 struct Reader {
     dims: BTreeSet<String>,
     axes: BTreeSet<String>,
+    composed: Composed,
     alternatives: Alternatives,
     /// The strict spelling and its span.
     found: Vec<(String, Span)>,
@@ -107,6 +109,7 @@ struct Reader {
 impl Reader {
     /// The names that a statement declares.
     fn know(&mut self, statement: &Statement) {
+        self.composed.know(statement);
         match &statement.kind {
             StatementKind::Mesh { axes, .. } => self.axes.extend(axes.iter().map(|axis| axis.name.node.clone())),
             StatementKind::View { parts, .. } => self.axes.extend(parts.iter().map(|part| part.name.node.clone())),
@@ -125,12 +128,18 @@ impl Reader {
                 target.brackets.iter_mut().for_each(|brackets| self.brackets(brackets));
                 self.expr(value);
                 if let Some(name) = &mut target.name
-                    && self.alternatives.result(name, target.brackets.as_ref())
+                    && self.alternatives.result(name, target.brackets.as_ref(), &self.composed)
                 {
                     self.found.push((target.to_string(), target.span));
                 }
             }
-            StatementKind::Repeat { body, .. } => body.iter_mut().for_each(|statement| self.statement(statement)),
+            StatementKind::Repeat { body, .. } => {
+                let inside = self.alternatives.in_body();
+                let mut outside = std::mem::replace(&mut self.alternatives, inside);
+                body.iter_mut().for_each(|statement| self.statement(statement));
+                outside.leave(&self.alternatives);
+                self.alternatives = outside;
+            }
             StatementKind::Def { parameters, body, .. } => {
                 // Its names are its own.
                 let outside = std::mem::take(&mut self.alternatives);
@@ -165,7 +174,7 @@ impl Reader {
         match &mut expr.kind {
             ExprKind::Array(array) => {
                 array.brackets.iter_mut().for_each(|brackets| self.brackets(brackets));
-                if let Some(other) = self.alternatives.using(array) {
+                if let Some(other) = self.alternatives.using(array, &self.composed) {
                     self.found.push((other, array.span));
                 }
             }

@@ -3,6 +3,7 @@
 //! pest reports one error and stops, so the text is first split into statements (`split.rs`). Each is parsed separately,
 //! and all errors are reported together.
 
+mod alternatives;
 mod assumed;
 mod build;
 mod build_expr;

@@ -8,7 +8,7 @@ use shardc::costs::CostModel;
 use shardc::diag::Diagnostics;
 use shardc::function::Function;
 use shardc::mesh::{AxisId, DeviceId, Wiring};
-use shardc::plan::{StepId, StepOp};
+use shardc::plan::{Plan, StepId, StepOp};
 use shardc::program::Definition;
 use shardc::report::{Findings, document};
 use shardc::schedule::{self, Array, ArrayId, Builder, Dense, OpId, OpKind, Output, Schedule};
@@ -76,7 +76,8 @@ pub fn other_time(compiled: &Compiled) -> Option<String> {
         let products = kernel.iter().filter(|id| matches!(plan.step(**id).op, StepOp::Product { .. })).count();
         if kernel.len() > 1 && products == 0 {
             let outside = |id: &StepId| !kernel.contains(id);
-            let read: BTreeSet<StepId> = kernel.iter().flat_map(|id| plan.operands(*id)).filter(outside).collect();
+            let read = kernel.iter().flat_map(|id| plan.operands(*id)).map(|id| block(plan, id));
+            let read: BTreeSet<StepId> = read.filter(outside).collect();
             let written = kernel.iter().copied().filter(|id| !accesses[id.index()].is_inside);
             let bytes: u64 =
                 read.into_iter().chain(written).map(|id| plan.step(id).layout.local_bytes(&plan.program.mesh).0).sum();
@@ -88,12 +89,26 @@ pub fn other_time(compiled: &Compiled) -> Option<String> {
     })
 }
 
+/// The step whose block a reader of this step reads: collectives over axes of size 1 leave it in place.
+fn block(plan: &Plan, id: StepId) -> StepId {
+    let step = plan.step(id);
+    let mesh = &plan.program.mesh;
+    match step.op.collective() {
+        Some(collective) if collective.kind().sends() => {
+            let operand = plan.operands(id)[0];
+            let axes = collective.axes(&plan.step(operand).layout.sharding, mesh);
+            if axes.iter().all(|axis| mesh.size(axis) == 1) { block(plan, operand) } else { id }
+        }
+        _ => id,
+    }
+}
+
 /// The steps of a kernel on the whole machine, without other steps.
 fn alone(compiled: &Compiled, kernel: &[StepId]) -> Option<Schedule> {
     let plan = &compiled.plan;
     let mut schedule = Schedule::new(plan.program.mesh.clone());
-    let operands: BTreeSet<StepId> =
-        kernel.iter().flat_map(|id| plan.operands(*id)).filter(|id| !kernel.contains(id)).collect();
+    let read = |id: &StepId| -> Vec<StepId> { plan.operands(*id).into_iter().map(|id| block(plan, id)).collect() };
+    let operands: BTreeSet<StepId> = kernel.iter().flat_map(read).filter(|id| !kernel.contains(id)).collect();
     for id in operands.iter().chain(kernel) {
         let layout = &plan.step(*id).layout;
         let extents: Vec<u64> = layout.dims.iter().map(|dim| dim.size).collect();
@@ -113,7 +128,7 @@ fn alone(compiled: &Compiled, kernel: &[StepId]) -> Option<Schedule> {
     }
     for id in kernel {
         let step = plan.step(*id);
-        let operands: Vec<OpId> = plan.operands(*id).iter().map(|operand| made[operand]).collect();
+        let operands: Vec<OpId> = read(id).iter().map(|operand| made[operand]).collect();
         let value = match &step.op {
             StepOp::Input | StepOp::Carry => return None,
             StepOp::Product { einsum } => {

@@ -76,6 +76,9 @@ fn look(seed: u64, most: Size, found: &Mutex<Found>) {
         Err(failure) => format!("FAILED: {}", failure.class),
     };
     let fails = outcome.starts_with("FAILED");
+    if fails {
+        eprintln!("seed {seed}: {outcome}");
+    }
     let first = {
         let mut found = found.lock().expect("an unpoisoned lock");
         *found.outcomes.entry(outcome.clone()).or_default() += 1;

@@ -437,8 +437,13 @@ impl Writer<'_> {
                 let axes: Vec<_> =
                     layout.axes.iter().map(|axes| (!self.choices.chance(1, 2)).then(|| axes.clone())).collect();
                 let text = brackets(self.choices, (&self.machine, &self.dims), &kind.dims, &axes, &None);
+                let placed: Vec<usize> = axes.iter().flatten().flatten().copied().collect();
                 match axes.iter().any(Option::is_none) {
-                    true => kind.layout = None,
+                    true => {
+                        kind.layout = None;
+                        // An axis that shards a dim holds no sum.
+                        kind.open = kind.open.filter(|(_, open)| open.iter().all(|axis| !placed.contains(axis)));
+                    }
                     false => kind.open.clone_from(&layout.open),
                 }
                 text
@@ -699,7 +704,8 @@ impl Writer<'_> {
         self.indent += 1;
         let (outside, count) = (self.outside, self.values.len());
         self.outside = count;
-        if let Some(place) = carried.filter(|_| free) {
+        // What comes from outside of a surrounding body is carried there, too, and read before.
+        if let Some(place) = carried.filter(|place| free && *place >= outside) {
             self.values[place].kind.layout = None;
         }
         if let Some(place) = carried {

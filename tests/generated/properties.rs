@@ -295,7 +295,7 @@ fn exports(case: &Case, compiled: &Compiled) -> Checked {
 
 fn collectives(plan: &Plan) -> Vec<(StepId, &Collective)> {
     let of = |id| match &plan.step(id).op {
-        StepOp::Collective(collective) if collective.kind().sends() => Some((id, collective)),
+        StepOp::Collective(collective) if plan.communicates(id) => Some((id, collective)),
         _ => None,
     };
     plan.ids().filter_map(of).collect()
