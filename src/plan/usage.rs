@@ -123,7 +123,13 @@ impl<'a> Lives<'a> {
         let ends = plan.ends();
         for id in plan.ids() {
             let operands = &self.operands[id.index()];
-            for operand in operands {
+            // What leaves the block in place does not read it.
+            let is_idle = plan
+                .step(id)
+                .op
+                .collective()
+                .is_some_and(|collective| collective.is_idle(&plan.step(operands[0]).layout.sharding, mesh));
+            for operand in operands.iter().filter(|_| !is_idle) {
                 let last = &mut last[blocks[operand.index()].index()];
                 *last = ends[id.index()].max(*last);
             }

@@ -298,10 +298,10 @@ fn layouts() -> Vec<String> {
     found
 }
 
-/// Arrays in each layout, moved to some others; every thirteenth one unless the run is full.
+/// Arrays in each layout, moved to some others; every 26th one unless the run is full.
 fn reshards() -> impl Iterator<Item = String> {
     let all = layouts();
-    let each = if sets::are_full() { 1 } else { 13 };
+    let each = if sets::are_full() { 1 } else { 26 };
     let closed: Vec<String> = all.iter().filter(|layout| !layout.contains('{')).cloned().collect();
     all.into_iter().enumerate().step_by(each).map(move |(number, from)| {
         let moved = (0..5).map(|place| {
@@ -428,9 +428,12 @@ fn rules_and_reshards_run_in_jax() {
     let sources: Vec<(String, String)> = sources.chain(reshards().enumerate().map(named("reshard"))).collect();
     let mut cases = Cases::default();
     for (number, (name, source)) in sources.iter().enumerate() {
+        if number % 2 > 0 && !sets::are_full() {
+            continue;
+        }
         let plan = small_plan(source, CostModel::Book);
         cases.add_python(name, source, &plan);
-        if number % 6 == 0 || sets::are_full() {
+        if number % 12 == 0 || sets::are_full() {
             cases.add_manual(name, source, &plan);
         }
     }
@@ -564,7 +567,7 @@ fn plans_of_examples_and_corpus_run_in_jax() {
     let files = [programs("examples"), programs("tests/corpus/small")].concat();
     let mut cases = Cases::default();
     for (number, path) in files.into_iter().enumerate() {
-        if number % 4 > 0 && !sets::are_full() {
+        if number % 6 > 0 && !sets::are_full() {
             continue;
         }
         let (name, source) = (short_name(&path), std::fs::read_to_string(&path).expect("text"));
@@ -574,11 +577,11 @@ fn plans_of_examples_and_corpus_run_in_jax() {
             continue;
         }
         cases.add_python(&name, &source, &plan);
-        if number % 8 == 0 || sets::are_full() {
+        if number % 12 == 0 || sets::are_full() {
             cases.add_manual(&name, &source, &plan);
         }
-        // The compiler shards these itself, so only every twelfth program is run unless the run is full.
-        if number % 12 == 0 || sets::are_full() {
+        // The compiler shards these itself, so only every 18th program is run unless the run is full.
+        if number % 18 == 0 || sets::are_full() {
             cases.add_whole(&name, &source, &plan);
             cases.add_constraints(&name, &source, &plan);
         }

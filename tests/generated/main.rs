@@ -1,6 +1,6 @@
 //! Random legal programs, through every stage.
 //!
-//! The same thousand programs are part of every test run. `SHARDC_PROGRAMS=1000000 cargo test --release --test
+//! The same 600 programs are part of every test run. `SHARDC_PROGRAMS=1000000 cargo test --release --test
 //! generated -- --nocapture` continues with as many others, and `SHARDC_SEED=42` starts with another one. A failing
 //! program is shrunk to a small one that fails in the same way, and printed with its seed and its command line.
 //!
@@ -43,7 +43,7 @@ use watch::watched;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Programs in every test run.
-const FIXED: u64 = 1000;
+const FIXED: u64 = 600;
 /// Number of programs tested concurrently.
 const WORKERS: usize = 2;
 

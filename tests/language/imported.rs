@@ -88,8 +88,8 @@ fn planned_functions_compute_what_models_do() {
         command.env("SHARDC", env!("CARGO_BIN_EXE_shardc")).env("PYTHONPATH", root.join("python"));
         let names: &[&str] = match number {
             0 if sets::are_full() => &[],
-            0 => &["gpt2", "train", "vocab_loss"],
-            _ => &["train"],
+            0 => &["gpt2", "decode", "vocab_loss"],
+            _ => &["vocab_loss"],
         };
         command.args(names);
         let done = command.output().expect("Python starts");
@@ -131,7 +131,7 @@ fn audits_count_what_xla_moves() {
         command.env("SHARDC", env!("CARGO_BIN_EXE_shardc")).env("PYTHONPATH", root.join("python"));
         // All of them by the older XLA.
         if number > 0 && !sets::are_full() {
-            command.args(["train", "mamba2", "vocab_loss"]);
+            command.args(["mamba2", "vocab_loss"]);
         }
         let done = command.output().expect("Python starts");
         let told = String::from_utf8_lossy(&done.stdout);

@@ -26,8 +26,8 @@ fn expectations_change_no_plan() {
             continue;
         }
         found += 1;
-        // Every second one unless the run is full.
-        if found % 2 == 0 && !sets::are_full() {
+        // Every fourth one unless the run is full.
+        if found % 4 > 0 && !sets::are_full() {
             continue;
         }
         // Line numbers name values, so lines are emptied.
@@ -36,7 +36,7 @@ fn expectations_change_no_plan() {
         assert_eq!(steps(&with.plan), steps(&without.plan), "{}", short_name(&path));
         compared += 1;
     }
-    assert!(compared > 10, "{compared}");
+    assert!(compared > 5, "{compared}");
 }
 
 /// A `Reshard` may be expected by itself or as the chain that it replaces, and as no other chain.

@@ -44,8 +44,8 @@ fn whatever_is_cut_computes_the_same() {
         ["attention", "fsdp_mlp", "lora", "vocab_parallel_loss", "padded_attention", "layers"]
             .contains(&short_name(path).trim_end_matches(".shard"))
     }));
-    // Every second one unless the run is full.
-    for path in sources.step_by(if sets::are_full() { 1 } else { 2 }) {
+    // Every fourth one unless the run is full.
+    for path in sources.step_by(if sets::are_full() { 1 } else { 4 }) {
         let compiled = apart(&std::fs::read_to_string(&path).expect("a program"));
         let tuner = Tuner::new(Cow::Borrowed(&compiled.topology), Lowering::default());
         let cut = |run: &Run, pieces| run.in_pieces(&compiled.plan, pieces, &tuner);
@@ -92,7 +92,7 @@ fn the_best_run_is_taken() {
             logs += chosen.ratio(whole).ln();
             count += 1;
         }
-        if !sets::are_full() && at % 5 > 0 {
+        if !sets::are_full() && at % 10 > 0 {
             continue;
         }
         let tuner = Tuner::new(Cow::Borrowed(&before.topology), Lowering::default());
