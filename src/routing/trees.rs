@@ -2,7 +2,7 @@
 //! for each chunk.
 
 use super::{Network, Tree, Want};
-use std::cmp::Ordering;
+use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 /// Number of passes in which each chunk looks for a better tree.
@@ -41,33 +41,6 @@ impl Loads<'_> {
     }
 }
 
-/// A device and the price of reaching it.
-struct Reached {
-    price: f64,
-    device: usize,
-}
-
-impl PartialEq for Reached {
-    fn eq(&self, other: &Reached) -> bool {
-        self.cmp(other) == Ordering::Equal
-    }
-}
-
-impl Eq for Reached {}
-
-impl PartialOrd for Reached {
-    fn partial_cmp(&self, other: &Reached) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Reached {
-    /// Reversed, because heaps return the greatest element first.
-    fn cmp(&self, other: &Reached) -> Ordering {
-        other.price.total_cmp(&self.price).then(other.device.cmp(&self.device))
-    }
-}
-
 /// A tree for each want, in order; `None` if a taker is unreachable.
 ///
 /// # Panics
@@ -77,9 +50,10 @@ pub fn ways(network: &Network, wants: &[Want]) -> Option<Vec<Tree>> {
     #[expect(clippy::cast_precision_loss, reason = "loads need no more digits")]
     let chunk: Vec<f64> = network.busy.iter().map(|busy| *busy as f64 / fastest as f64).collect();
     let mut loads = Loads { network, carried: vec![0.0; chunk.len()], chunk };
+    let mut grower = Grower::new(network);
     let mut trees: Vec<Tree> = Vec::with_capacity(wants.len());
     for want in wants {
-        let tree = grown(&loads, want)?;
+        let tree = grower.grown(&loads, want)?;
         loads.change(&tree, 1.0);
         trees.push(tree);
     }
@@ -87,7 +61,7 @@ pub fn ways(network: &Network, wants: &[Want]) -> Option<Vec<Tree>> {
         let mut changed = false;
         for (tree, want) in trees.iter_mut().zip(wants) {
             loads.change(tree, -1.0);
-            let better = grown(&loads, want)?;
+            let better = grower.grown(&loads, want)?;
             let price = |tree: &Tree| tree.iter().map(|hop| loads.price(*hop)).sum::<f64>();
             if price(&better) < price(tree) {
                 *tree = better;
@@ -102,52 +76,92 @@ pub fn ways(network: &Network, wants: &[Want]) -> Option<Vec<Tree>> {
     Some(trees)
 }
 
-/// A cheap tree: repeatedly connects the nearest remaining taker to any device that has the chunk.
-fn grown(loads: &Loads<'_>, want: &Want) -> Option<Tree> {
-    let network = loads.network;
-    let prices: Vec<f64> = (0..network.hops.len()).map(|hop| loads.price(hop)).collect();
-    let mut has = vec![false; network.devices()];
-    want.holders.iter().for_each(|device| has[*device] = true);
-    let mut wanted = vec![false; network.devices()];
-    want.takers.iter().for_each(|device| wanted[*device] = true);
-    let mut left = want.takers.len();
-    let mut tree = Vec::new();
-    while left > 0 {
-        let mut by: Vec<Option<usize>> = vec![None; network.devices()];
-        let mut least = vec![f64::INFINITY; network.devices()];
-        let mut heap = BinaryHeap::new();
-        for (device, _) in has.iter().enumerate().filter(|(_, has)| **has) {
-            least[device] = 0.0;
-            heap.push(Reached { price: 0.0, device });
+/// Space for growing trees, kept from one to the next.
+struct Grower<'a> {
+    network: &'a Network,
+    /// The price of each hop under the loads.
+    prices: Vec<f64>,
+    /// Devices that have the chunk, and those that still want it.
+    has: Vec<bool>,
+    wanted: Vec<bool>,
+    /// The price of reaching each device, and the last hop to it.
+    least: Vec<f64>,
+    by: Vec<usize>,
+    /// Devices that were reached, by price and number. Prices are positive, so their bits are in the same order.
+    heap: BinaryHeap<Reverse<(u64, usize)>>,
+}
+
+impl<'a> Grower<'a> {
+    fn new(network: &'a Network) -> Grower<'a> {
+        let devices = network.devices();
+        Grower {
+            network,
+            prices: Vec::new(),
+            has: vec![false; devices],
+            wanted: vec![false; devices],
+            least: vec![f64::INFINITY; devices],
+            by: vec![0; devices],
+            heap: BinaryHeap::new(),
         }
-        let taker = loop {
-            let Reached { price, device } = heap.pop()?;
-            if price > least[device] {
+    }
+
+    /// A cheap tree: repeatedly connects the nearest remaining taker to any device that has the chunk. `None` if a taker
+    /// is unreachable.
+    fn grown(&mut self, loads: &Loads<'_>, want: &Want) -> Option<Tree> {
+        self.prices.clear();
+        self.prices.extend((0..self.network.hops.len()).map(|hop| loads.price(hop)));
+        self.has.fill(false);
+        want.holders.iter().for_each(|device| self.has[*device] = true);
+        self.wanted.fill(false);
+        want.takers.iter().for_each(|device| self.wanted[*device] = true);
+        let mut left = want.takers.len();
+        let mut tree = Vec::new();
+        while left > 0 {
+            let taker = self.nearest()?;
+            let path = tree.len();
+            let mut at = taker;
+            while !self.has[at] {
+                self.has[at] = true;
+                left -= usize::from(std::mem::take(&mut self.wanted[at]));
+                tree.push(self.by[at]);
+                at = self.network.hops[self.by[at]].from;
+            }
+            tree[path..].reverse();
+        }
+        Some(tree)
+    }
+
+    /// The nearest device that wants the chunk.
+    fn nearest(&mut self) -> Option<usize> {
+        self.least.fill(f64::INFINITY);
+        self.heap.clear();
+        for device in 0..self.has.len() {
+            if self.has[device] {
+                self.leave(device, 0.0);
+            }
+        }
+        loop {
+            let Reverse((price, device)) = self.heap.pop()?;
+            let price = f64::from_bits(price);
+            if price > self.least[device] {
                 continue;
             }
-            if wanted[device] {
-                break device;
+            if self.wanted[device] {
+                return Some(device);
             }
-            for hop in &network.leaving[device] {
-                let (to, price) = (network.hops[*hop].to, price + prices[*hop]);
-                if price < least[to] {
-                    least[to] = price;
-                    by[to] = Some(*hop);
-                    heap.push(Reached { price, device: to });
-                }
-            }
-        };
-        let mut path = Vec::new();
-        let mut at = taker;
-        while let Some(hop) = by[at].filter(|_| !has[at]) {
-            has[at] = true;
-            if std::mem::take(&mut wanted[at]) {
-                left -= 1;
-            }
-            path.push(hop);
-            at = network.hops[hop].from;
+            self.leave(device, price);
         }
-        tree.extend(path.into_iter().rev());
     }
-    Some(tree)
+
+    /// Goes on from a device that is reached at a price.
+    fn leave(&mut self, device: usize, price: f64) {
+        for hop in &self.network.leaving[device] {
+            let (to, price) = (self.network.hops[*hop].to, price + self.prices[*hop]);
+            if price < self.least[to] && !self.has[to] {
+                self.least[to] = price;
+                self.by[to] = *hop;
+                self.heap.push(Reverse((price.to_bits(), to)));
+            }
+        }
+    }
 }

@@ -438,11 +438,11 @@ fn apply(function: Function, x: &[i64]) -> i64 {
                 factor(other)
             }
         }
-        Function::Unary(Unary::Exp) => x[0].max(x[0].saturating_mul(3)),
-        Function::Unary(Unary::Tanh) => x[0].min(x[0].saturating_mul(5)),
-        Function::Unary(Unary::Sigmoid) => x[0].min(x[0].saturating_mul(7)),
-        Function::Unary(Unary::Sqrt) => x[0].max(x[0].saturating_mul(9)),
-        Function::Unary(Unary::Log) => x[0].max(x[0].saturating_mul(11)),
+        Function::Unary(Unary::Exp) => x[0].saturating_mul(3).saturating_add(1),
+        Function::Unary(Unary::Tanh) => x[0].saturating_mul(5).saturating_add(2),
+        Function::Unary(Unary::Sigmoid) => x[0].saturating_mul(7).saturating_add(3),
+        Function::Unary(Unary::Sqrt) => x[0].saturating_mul(9).saturating_add(4),
+        Function::Unary(Unary::Log) => x[0].saturating_mul(11).saturating_add(5),
         Function::Unary(Unary::Cos) => scramble(x[0]).saturating_add(1),
         Function::Unary(Unary::Gelu)
         | Function::Unary(Unary::Sin)

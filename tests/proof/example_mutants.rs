@@ -28,6 +28,9 @@ use std::fmt;
 /// Maximum number of mutants per example, unless all are requested.
 const MOST_MUTANTS: usize = 500;
 
+/// Number of seeds with which a mutant that is refused computes the right results if it is right.
+const MOST_SEEDS: u64 = 40;
+
 /// Shorter dims for some examples; the others are small.
 const SIZES: [(&str, &str); 18] = [
     ("machines/two_levels", "B: 4, M: 2, F: 4"),
@@ -81,7 +84,7 @@ impl fmt::Display for Counts {
 /// Tests every `stride`-th mutant of a schedule.
 ///
 /// # Panics
-/// If a mutant is proven but computes something else.
+/// If a mutant is proven but computes something else, or refused although it is right and nothing is padded.
 fn judge(name: &str, schedule: &Schedule, most: usize) -> Counts {
     let references: Vec<Reference> = (0..3).map(|seed| Reference::new(schedule, seed)).collect();
     assert!(references.iter().all(|reference| reference.is_met_by(schedule)), "{name}: the schedule itself is wrong");
@@ -89,6 +92,9 @@ fn judge(name: &str, schedule: &Schedule, most: usize) -> Counts {
     let total = mutants(schedule).count();
     let stride = if sets::are_full() { 1 } else { total.div_ceil(most).max(1) };
     let mut counts = Counts::default();
+    // Some wrong results are right for a few numbers: a sum may be negative each time before a `relu`.
+    let is_right = |mutant: &Schedule| (3..MOST_SEEDS).all(|seed| Reference::new(schedule, seed).is_met_by(mutant));
+    let is_padded = schedule.arrays.iter().any(|array| array.valid != array.extents);
     for (change, mutant) in mutants(schedule).step_by(stride) {
         counts.all += 1;
         let computes = || references.iter().all(|reference| reference.is_met_by(&mutant));
@@ -98,9 +104,10 @@ fn judge(name: &str, schedule: &Schedule, most: usize) -> Counts {
             }
             Err(flaw) => {
                 counts.refused += 1;
-                if computes() {
+                if computes() && is_right(&mutant) {
                     counts.alarms += 1;
                     println!("  false alarm: {name}, {change}: {flaw}");
+                    assert!(is_padded, "{name}, {change}: refused and right: {flaw}");
                 }
             }
             Ok(_) => {
@@ -199,7 +206,7 @@ fn no_mutant_over_several_axes_is_proven_and_wrong() {
         total.add(judge(&name, &schedule, MOST_MUTANTS / 2));
     }
     println!("several axes: {total}");
-    assert!(total.alarms * 50 <= total.refused, "{} of {} refusals are false alarms", total.alarms, total.refused);
+    assert_eq!(total.alarms, 0);
 }
 
 /// Four rings through all devices of a torus.
@@ -218,7 +225,7 @@ fn no_mutant_around_four_rings_is_proven_and_wrong() {
         total.add(judge(line, &compile(&source).schedule, MOST_MUTANTS / 2));
     }
     println!("four rings: {total}");
-    assert!(total.alarms * 50 <= total.refused, "{} of {} refusals are false alarms", total.alarms, total.refused);
+    assert_eq!(total.alarms, 0);
 }
 
 #[test]
@@ -239,7 +246,7 @@ fn no_mutant_of_a_method_is_proven_and_wrong() {
         }
     }
     println!("methods: {total}");
-    assert!(total.alarms * 50 <= total.refused, "{} of {} refusals are false alarms", total.alarms, total.refused);
+    assert_eq!(total.alarms, 0);
 }
 
 /// Gathers that use an idle axis, and broadcasts and sums along packed trees.
@@ -266,7 +273,7 @@ fn no_mutant_on_borrowed_links_or_packed_trees_is_proven_and_wrong() {
         total.add(judge(line, &compile(&source).schedule, MOST_MUTANTS / 2));
     }
     println!("borrowed links and packed trees: {total}");
-    assert!(total.alarms * 50 <= total.refused, "{} of {} refusals are false alarms", total.alarms, total.refused);
+    assert_eq!(total.alarms, 0);
 }
 
 /// Programs with pipelined runs: gathers and scatters around products, along kept and contracted dims, both at once,
