@@ -273,8 +273,10 @@ fn nodes(
     for id in steps.node_indices() {
         let block = if is_idle(id) { blocks[operands(steps, id)[0].index()] } else { id };
         blocks.push(block);
-        leaves.push(leaving(id));
-        leaves[block.index()] |= leaving(id);
+        // Where the block is left in place, it leaves, too.
+        let is_leaving = leaving(id);
+        leaves.push(is_leaving);
+        leaves[block.index()] |= is_leaving;
     }
     let node = |id: StepId| {
         let step = &steps[id];

@@ -262,6 +262,32 @@ fn two_shifts_roll_by_an_array() {
 }
 
 /// A call is formatted as it was written.
+/// Where the dims of a result go if they are not written, as `docs/language.md` says.
+#[test]
+fn dims_that_are_not_written_have_their_places() {
+    let ground = "mesh {X: 2} on tpu_v5e\ndims {A: 4, B: 6, C: 2, D: 2, E: 8, F: 4}\nx: f32[A, B, F]\ny: f32[A, C, F]\n\
+                  ids: i32[E, D]\nu: f32[A, E, D]\nstart: i32[D]\n";
+    for (call, dims) in [
+        ("slice_{B->C}(x, 1)", "A C F"),
+        ("slice_{B->C}(x, start)", "D A C F"),
+        ("pad_{B->E}(x, 1)", "A E F"),
+        ("concat_{B,C->E}(x, y)", "A E F"),
+        ("top_{B->C}(x)", "A C F"),
+        ("argtop_{B->C}(x)", "A C F"),
+        ("stack_D(x, x)", "D A B F"),
+        ("take_B(x, ids)", "E D A F"),
+        ("scatter_B(u, ids)", "B A"),
+        ("onehot_B(ids)", "E D B"),
+    ] {
+        let source = format!("{ground}z = {call}\noutput z\n");
+        let (program, found) = compiler::check(&source);
+        let program = program.unwrap_or_else(|| panic!("{call}: {found}"));
+        let found: Vec<String> =
+            program.value(program.outputs[0]).dims.iter().map(|dim| program.dims.name(dim.id)).collect();
+        assert_eq!(found.join(" "), dims, "{call}");
+    }
+}
+
 #[test]
 fn calls_are_formatted_as_they_are_written() {
     for call in ["slice_{S->T}(x, 3)", "concat_{T,R->S}(a, b)", "top_{E->K}(x)", "shift_S(x, -1)", "take_V(E, ids)"] {
