@@ -27,6 +27,8 @@ pub struct Network {
     pub busy: Vec<u64>,
     /// The hops that leave each device.
     leaving: Vec<Vec<usize>>,
+    /// The hops that occupy each link.
+    over: Vec<Vec<usize>>,
 }
 
 /// A direct path between two devices.
@@ -57,11 +59,12 @@ pub type Tree = Vec<usize>;
 impl Network {
     /// A network with this number of devices and these hops. `busy` has one entry per link.
     pub fn new(devices: usize, hops: Vec<Hop>, busy: Vec<u64>) -> Network {
-        let mut leaving = vec![Vec::new(); devices];
+        let (mut leaving, mut over) = (vec![Vec::new(); devices], vec![Vec::new(); busy.len()]);
         for (index, hop) in hops.iter().enumerate() {
             leaving[hop.from].push(index);
+            hop.links.iter().for_each(|link| over[*link].push(index));
         }
-        Network { hops, busy, leaving }
+        Network { hops, busy, leaving, over }
     }
 
     /// Whether every device can reach every other one.
