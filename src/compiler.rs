@@ -490,7 +490,10 @@ fn as_a_whole(
         true => fastest.with_recipes(&tuner().fewest_operations(), by_clock),
     };
     expect::within_limits(&plan, topology).map_err(|breach| Diagnostics::of(&breach))?;
-    let first = tuner();
+    let first = match costs.tuner() {
+        Some(other) => tuner().sharing(other),
+        None => tuner(),
+    };
     let overlapped = |plan: Plan| match options.overlap {
         Overlapping::None => plan,
         Overlapping::Auto => {

@@ -61,7 +61,7 @@ impl Tuner<'_> {
         }
         let bytes = extents.iter().product::<u64>() * from.dtype.size();
         let network = Arc::new(network(&part.topology, bytes)?);
-        let wants = wants(&cells);
+        let wants = Rc::new(wants(&cells));
         // Reachability does not depend on chunks.
         if !network.is_joined() {
             return None;
@@ -69,7 +69,7 @@ impl Tuner<'_> {
         let known = Rc::clone(&self.ways);
         let stage = move |chunks: u64| {
             let (before, after) = (before.clone(), after.clone());
-            let key = (axes, before.clone(), after.clone(), chunks, network.busy.clone());
+            let key = (Arc::clone(&network), Rc::clone(&wants), chunks);
             let found = || {
                 let each = usize::try_from(chunks).expect("few chunks");
                 let wants: Vec<Want> = wants.iter().flat_map(|want| vec![want.clone(); each]).collect();

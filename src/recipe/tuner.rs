@@ -14,7 +14,7 @@ use crate::mesh::{Axes, AxisSet, Wiring};
 use crate::method::Method;
 use crate::operator::Operator;
 use crate::packing::Branching;
-use crate::routing::Round;
+use crate::routing::{Network, Round, Want};
 use crate::schedule::methods::Shifted;
 use crate::schedule::{OpId, Schedule, Verified};
 use crate::sim::clock::AxisLoad;
@@ -97,9 +97,9 @@ pub struct Tuner<'a> {
 /// The key of a recipe.
 type Asked = (Collective, Layout, Option<Method>);
 
-/// The key of routes: the axes of the groups, those of each dim before and after, the chunks of a cell, and the busy
-/// time of each link per chunk.
-pub(super) type Move = (Axes, Vec<Axes>, Vec<Axes>, u64, Vec<u64>);
+/// The key of routes: the links of the groups, who holds and wants each cell, and the chunks of a cell. Moves of arrays of
+/// other ranks have the same routes.
+pub(super) type Move = (Arc<Network>, Rc<Vec<Want>>, u64);
 
 /// A cached result.
 type Memory<K, V> = RefCell<FxHashMap<K, V>>;
@@ -149,7 +149,7 @@ impl<'a> Tuner<'a> {
         Tuner { repeats, ..self }
     }
 
-    /// A tuner that shares the routes of another one for the same machine.
+    /// A tuner that shares the routes of another one. They belong to networks, so the machines may differ.
     #[must_use]
     pub fn sharing(self, other: &Tuner<'_>) -> Tuner<'a> {
         Tuner { ways: Rc::clone(&other.ways), ..self }

@@ -19,7 +19,7 @@ pub use order::{Round, rounds};
 pub use trees::ways;
 
 /// Devices, numbered from 0, and the hops between them.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Network {
     /// All hops.
     pub hops: Vec<Hop>,
@@ -32,7 +32,7 @@ pub struct Network {
 }
 
 /// A direct path between two devices.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Hop {
     /// Sending device.
     pub from: usize,
@@ -45,7 +45,7 @@ pub struct Hop {
 }
 
 /// A chunk to be delivered.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Want {
     /// Devices that hold it, in no order of preference; at least one.
     pub holders: Vec<usize>,
