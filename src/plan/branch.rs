@@ -21,6 +21,8 @@ use std::rc::Rc;
 /// The cheapest plan found, and the lower bound.
 pub(super) struct Solved<'a> {
     pub(super) built: Built<'a>,
+    /// Its decisions.
+    pub(super) settled: Settled,
     /// Lower bound on the objective; that of the plan itself if it is optimal.
     pub(super) least: u128,
     /// Why it may not be optimal.
@@ -29,15 +31,48 @@ pub(super) struct Solved<'a> {
     pub(super) work: u64,
 }
 
+/// How much a search does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Effort {
+    /// A share of the work limit.
+    Look,
+    /// All that the limit allows; then the plan is improved.
+    Full,
+}
+
+impl Effort {
+    fn most_work(self, budget: Budget) -> u64 {
+        match self {
+            Effort::Look => budget.most_work() / Budget::SHARE_OF_A_LOOK,
+            Effort::Full => budget.most_work(),
+        }
+    }
+}
+
+/// Why there is no plan.
+pub(super) struct Unsolved {
+    pub(super) error: PlanError,
+    /// Whether the search ended before all plans were ruled out.
+    pub(super) is_cut_short: bool,
+}
+
+impl From<PlanError> for Unsolved {
+    fn from(error: PlanError) -> Unsolved {
+        Unsolved { error, is_cut_short: false }
+    }
+}
+
 /// Solves the program of a search.
+///
+/// - `known`: decisions of a plan that is known already.
 ///
 /// # Errors
 /// If there is no plan under its options, or none was found.
-pub(super) fn solve(search: Search<'_>) -> Result<Solved<'_>, PlanError> {
+pub(super) fn solve<'a>(search: Search<'a>, effort: Effort, known: Option<&Settled>) -> Result<Solved<'a>, Unsolved> {
     let (program, most) = (search.program, search.options.most);
     let mut tree = Tree {
         start: search.work(),
-        most_work: search.options.budget.most_work(),
+        most_work: effort.most_work(search.options.budget),
         search,
         best: None,
         waiting: BinaryHeap::new(),
@@ -46,16 +81,21 @@ pub(super) fn solve(search: Search<'_>) -> Result<Solved<'_>, PlanError> {
         stop: Stop::Gap,
         failure: None,
     };
+    if let Some(settled) = known
+        && tree.search.run(settled, false, &[]).is_ok()
+    {
+        tree.keep(tree.search.total(), settled.clone());
+    }
     tree.start_at(Settled::new());
     let mut least = tree.grow()?;
-    if tree.stop == Stop::Work && !tree.is_close_to(least) {
+    if tree.stop == Stop::Work && effort == Effort::Full && !tree.is_close_to(least) {
         tree.propose();
         tree.improve();
     }
     let Tree { mut search, best, mut stop, failure, .. } = tree;
     let Some(Best { settled, found, .. }) = best else {
         let error = failure.or_else(|| program.value_ids().last().map(|id| search.unreachable(id)));
-        return Err(error.expect("a program has a value"));
+        return Err(Unsolved { error: error.expect("a program has a value"), is_cut_short: stop == Stop::Work });
     };
     search.options.most = most;
     if program.values.iter().any(|value| value.pin.is_some()) {
@@ -71,7 +111,7 @@ pub(super) fn solve(search: Search<'_>) -> Result<Solved<'_>, PlanError> {
         None => search.run(&settled, false, &[])?,
     }
     let work = search.work();
-    Ok(Solved { built: build(search), least, stop, work })
+    Ok(Solved { built: build(search), settled, least, stop, work })
 }
 
 /// Branches explored in order of their bounds before the search dives for a first plan.
@@ -137,7 +177,8 @@ impl Tree<'_> {
                 break;
             }
             looked_into += 1;
-            let may_stop = self.best.is_some() || self.search.options.most < u128::MAX;
+            // The first branch gives the bound.
+            let may_stop = looked_into > 1 && (self.best.is_some() || self.search.options.most < u128::MAX);
             let is_done = self.work() > self.most_work || deepest.is_none() && self.is_close_to(bound.first());
             if (is_done || self.search.budget.is_over()) && may_stop {
                 self.unsolved = self.unsolved.into_iter().chain([bound]).min();

@@ -34,15 +34,18 @@ impl Default for Budget {
 /// # One search
 impl Budget {
     /// Moves examined by branch and bound before it ends with the best plan found.
-    pub const MOST_WORK: u64 = 4_000_000;
+    pub const MOST_WORK: u64 = 6_000_000;
     /// At the work limit, a gap of 1/1000 to the bound is accepted; before, a proportionally smaller one.
     pub const LEAST_GAP: u128 = 1000;
     /// No gap is accepted within the first 1/16 of the work, in which most programs are solved completely.
     pub const FIRST_SHARE: u64 = 16;
     /// The share of the work limit in which a part of an unfinished plan is searched again.
-    pub const SHARE_OF_A_PART: u64 = 8;
+    pub const SHARE_OF_A_PART: u64 = 16;
     /// The most parts that are searched again.
     pub const MOST_SEARCHED_AGAIN: usize = 16;
+    /// The share of the work limit of a round of lazy pricing that looks for moves to price. Programs that are not
+    /// solved within it need few rounds of the full work then.
+    pub const SHARE_OF_A_LOOK: u64 = 16;
     /// Rounds of lazy pricing. After that, only moves with known prices are used, and the plan is above the lower
     /// bound.
     pub const MOST_ROUNDS: usize = 96;
@@ -73,7 +76,7 @@ impl Budget {
     /// Values of all rewritten programs together; reduces their number for large programs.
     pub const MOST_REWRITTEN_VALUES: usize = 4_000;
     /// The share of the work limit for each rewritten program, if the program as written met this limit.
-    pub const SHARE_OF_A_REWRITE: u64 = 4;
+    pub const SHARE_OF_A_REWRITE: u64 = 6;
     /// Parts of axes searched together: the number of layouts is factorial in them.
     pub const MOST_PARTS: usize = 4;
     /// Layouts of one input.
@@ -89,7 +92,7 @@ impl Budget {
     /// Layouts tried by local search after the rent.
     pub const MOST_CHANGED: usize = 200;
     /// The share of the work limit for each of them.
-    pub const SHARE_OF_A_CHANGE: u64 = 40;
+    pub const SHARE_OF_A_CHANGE: u64 = 60;
     /// Times that the options are tightened until a plan is within the limits of the program.
     pub const MOST_TIGHTENED: u32 = 24;
     /// Rounds that only learn the memory of steps before the options are tightened.
@@ -103,7 +106,7 @@ impl Budget {
     /// Times that the weights of the load are shifted to the busiest units.
     pub const MOST_SHIFTS: usize = 6;
     /// The share of the work limit for each of these searches.
-    pub const SHARE_OF_A_SHIFT: u64 = 8;
+    pub const SHARE_OF_A_SHIFT: u64 = 12;
     /// Moves that such a search keeps; meshes with many axes use a restricted move set.
     pub const MOST_SHIFTED_MOVES: usize = 50_000;
     /// Steps of a plan for which they are made; longer plans take seconds each.
@@ -145,7 +148,7 @@ impl Budget {
     /// Moves examined in all rounds together before the last round begins; without this limit, many rounds would take
     /// the time of many searches.
     pub(super) fn most_work_of_rounds(self) -> u64 {
-        self.work.saturating_mul(6)
+        self.work.saturating_mul(4)
     }
 
     /// Restricts the search after half of this time, and ends it after all of it.

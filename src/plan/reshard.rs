@@ -418,6 +418,24 @@ impl Space {
         Some(edges)
     }
 
+    /// The known moves along the same axes as another, of blocks of the same size, but other dims or shardings.
+    pub(super) fn alike(&self, collective: &Collective, from: &Layout, mesh: &Mesh) -> Vec<(Collective, Layout)> {
+        let bytes = from.local_bytes(mesh);
+        let key = (collective.kind(), collective.axes(&from.sharding, mesh));
+        let nodes =
+            self.edges.iter().zip(&self.shardings).filter_map(|(edges, sharding)| Some((edges.as_ref()?, sharding)));
+        let nodes = nodes.filter(|(_, sharding)| sharding.local_bytes(self.dtype, &self.dims, mesh) == bytes);
+        let alike = nodes.flat_map(|(edges, sharding)| {
+            let edges = edges.iter().map(|edge| edge.collective.as_ref());
+            edges
+                .filter(move |other| (other.kind(), other.axes(sharding, mesh)) == key)
+                .map(move |other| (other, sharding))
+        });
+        let layout =
+            |sharding: &Sharding| Layout { dtype: self.dtype, dims: self.dims.clone(), sharding: sharding.clone() };
+        alike.map(|(other, sharding)| (other.clone(), layout(sharding))).collect()
+    }
+
     /// Updates the price of a move, if it belongs to this array type.
     pub(super) fn reprice(&mut self, collective: &Collective, from: &Layout, costs: &dyn Costs) {
         if (self.dtype, &self.dims) != (from.dtype, &from.dims) {

@@ -314,6 +314,11 @@ impl<'a> Search<'a> {
         total
     }
 
+    /// The moves along the same axes as this one, of blocks of the same size.
+    pub(super) fn alike(&self, collective: &Collective, from: &Layout) -> Vec<(Collective, Layout)> {
+        self.spaces.iter().flat_map(|space| space.alike(collective, from, &self.program.mesh)).collect()
+    }
+
     /// Updates the price of a move.
     pub(super) fn reprice(&mut self, collective: &Collective, from: &Layout) {
         let costs = self.costs;
