@@ -36,6 +36,7 @@ pub(super) fn solve(Problem { program, costs, options }: Problem<'_>) -> Result<
         let known = best.as_ref().map(|(_, settled)| settled);
         let Solved { built, settled, least, stop, work } = match branch::solve(search, effort, known) {
             Ok(solved) => solved,
+            // A plan below a given limit may be hard to find.
             Err(unsolved) if is_look && unsolved.is_cut_short => {
                 effort = Effort::Full;
                 search = Search::new(program, &prices, options);
@@ -60,7 +61,7 @@ pub(super) fn solve(Problem { program, costs, options }: Problem<'_>) -> Result<
         if is_large && best.as_ref().is_none_or(|(best, _)| built.score() < *best) {
             best = Some((built.score(), settled));
         }
-        effort = if is_known || is_eager { Effort::Full } else { Effort::Look };
+        effort = if is_known { Effort::Full } else { Effort::Look };
         if round == Budget::MOST_ROUNDS || work > options.budget.most_work_of_rounds() || options.budget.is_over() {
             let known = prices.only_known();
             let settled = best.as_ref().map(|(_, settled)| settled);
@@ -72,12 +73,57 @@ pub(super) fn solve(Problem { program, costs, options }: Problem<'_>) -> Result<
             });
         }
         search = built.into_search();
-        let alike =
-            wanted.iter().flat_map(|(moved, from)| if is_large { search.alike(moved, from) } else { Vec::new() });
-        let alike: Vec<_> = alike.unique().filter(|(moved, from)| prices.at_least(moved, from).is_some()).collect();
-        for (moved, from) in &alike {
-            prices.learn(moved, from);
+        let mut priced = wanted;
+        if is_large {
+            let alike = priced.iter().flat_map(|(moved, from)| search.alike(moved, from)).unique();
+            let alike: Vec<_> = alike.filter(|(moved, from)| prices.at_least(moved, from).is_some()).collect();
+            for (moved, from) in &alike {
+                prices.learn(moved, from);
+            }
+            priced.extend(alike);
         }
-        wanted.iter().chain(&alike).for_each(|(moved, from)| search.reprice(moved, from));
+        priced.iter().for_each(|(moved, from)| search.reprice(moved, from));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::compiler::{self, Options, Overlapping, Resharding};
+    use crate::plan::{Budget, Plan, Stop};
+
+    /// A plan in sequence with a part of the work limit.
+    fn planned(source: &str, parts: u64) -> Plan {
+        let budget = Budget::default().divided_by(parts);
+        let (overlap, reshard) = (Overlapping::None, Resharding::Chains);
+        let options = Options { budget, overlap, reshard, ..Options::default() };
+        let program = compiler::check(source).0.expect("a program");
+        let topology = compiler::machine(&program, &options).expect("a machine");
+        compiler::plan(&program, &topology, &options).expect("a plan")
+    }
+
+    /// With small limits, the first searches are cut short even in small programs. What is then called optimal takes as
+    /// long as the optimal plan under the default limit, and no bound is above that.
+    #[test]
+    fn short_searches_change_no_optimum() {
+        let mut stops = Vec::new();
+        for (mesh, rows) in [("X: 4, Y: 2", 512), ("X: 4, Y: 4", 8192), ("X: 2, Y: 8 line", 65536)] {
+            let source = format!(
+                "mesh {{{mesh}}} on tpu_v5p\ndims {{B: {rows}, D: 4096, F: 16384}}\nx: bf16[B_X, D_Y]\n\
+                 V1: bf16[D_X, F_Y]\nW1: bf16[F_Y, D_X]\nV2: bf16[D_Y, F_X]\nW2: bf16[F_X, D_Y]\n\
+                 g = relu(x * V1)\ny = g * W1 + x\nh = relu(y * V2)\nz = h * W2 + y\nu = exp(z)\nl[B] = sum_D(u .* y)\n\
+                 output z\n"
+            );
+            let best = planned(&source, 1);
+            assert_eq!(best.stop, Stop::Optimal, "{source}");
+            for parts in [10, 30, 100, 300, 1_000, 3_000] {
+                let plan = planned(&source, parts);
+                assert!(plan.lower_bound <= best.time(), "{parts}: a bound above the optimum\n{source}");
+                assert!(plan.time() >= best.time(), "{parts}: a plan below the optimum\n{source}");
+                assert!(plan.stop != Stop::Optimal || plan.time() == best.time(), "{parts}: no optimum\n{source}");
+                stops.push(plan.stop);
+            }
+        }
+        // Full searches follow some of the short ones, and some are cut short themselves.
+        assert!(stops.contains(&Stop::Optimal) && stops.contains(&Stop::Work), "{stops:?}");
     }
 }

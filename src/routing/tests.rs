@@ -123,3 +123,44 @@ fn there_may_be_no_way() {
     let apart = Network::new(2, Vec::new(), Vec::new());
     assert_eq!(ways(&apart, &[Want { holders: vec![0], takers: vec![1] }]), None);
 }
+
+/// Prices of hops differ by more digits than a number has, so that a cheap hop after a dear one adds nothing. Paths still
+/// begin at a device that has the chunk.
+#[test]
+fn ways_begin_at_holders_where_loads_differ_widely() {
+    for seed in 0..200 {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let devices = random.usize(4..12);
+        let mut hops: Vec<Hop> = Vec::new();
+        for at in 0..devices {
+            for to in [(at + 1) % devices, random.usize(0..devices), random.usize(0..devices)] {
+                for (from, to) in [(at, to), (to, at)].into_iter().filter(|(from, to)| from != to) {
+                    hops.push(Hop { from, to, links: vec![hops.len()], direction: 0 });
+                }
+            }
+        }
+        let busy = hops.iter().map(|_| [1, 10, 100][random.usize(0..3)]).collect();
+        let network = Network::new(devices, hops, busy);
+        let wants: Vec<Want> = (0..40)
+            .map(|_| {
+                let holder = random.usize(0..devices);
+                let takers = (0..devices).filter(|device| *device != holder && random.bool()).collect();
+                Want { holders: vec![holder], takers }
+            })
+            .collect();
+        let trees = ways(&network, &wants).expect("all are joined");
+        replayed_in_order(&network, &wants, &trees);
+    }
+}
+
+/// Checks that each tree brings its chunk to all takers.
+fn replayed_in_order(network: &Network, wants: &[Want], trees: &[Tree]) {
+    for (want, tree) in wants.iter().zip(trees) {
+        let mut there = want.holders.clone();
+        for hop in tree {
+            assert!(there.contains(&network.hops[*hop].from), "it is not there yet");
+            there.push(network.hops[*hop].to);
+        }
+        assert!(want.takers.iter().all(|taker| there.contains(taker)), "a taker is lacking");
+    }
+}

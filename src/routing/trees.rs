@@ -166,7 +166,8 @@ impl<'a> Grower<'a> {
     }
 
     /// Goes on from a device. Of equally good hops to a device, the one from the nearest device is kept, then the one
-    /// from the first, so that the order of the search does not matter.
+    /// from the first, so that the order of the search does not matter. A hop whose price is lost in rounding only
+    /// reaches devices that are not yet reached: paths of such hops could close.
     fn leave(&mut self, device: usize, prices: &[f64]) {
         let reached = self.least[device];
         for hop in &self.network.leaving[device] {
@@ -178,7 +179,7 @@ impl<'a> Grower<'a> {
                 self.heap.push(Reverse((price.to_bits(), to)));
             } else {
                 let other = self.network.hops[self.by[to]].from;
-                let is_first = (reached, device) < (self.least[other], other);
+                let is_first = reached < price && (reached, device) < (self.least[other], other);
                 if price > self.least[to] || !is_first {
                     continue;
                 }

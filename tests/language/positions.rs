@@ -261,7 +261,6 @@ fn two_shifts_roll_by_an_array() {
     }
 }
 
-/// A call is formatted as it was written.
 /// Where the dims of a result go if they are not written, as `docs/language.md` says.
 #[test]
 fn dims_that_are_not_written_have_their_places() {
@@ -288,6 +287,7 @@ fn dims_that_are_not_written_have_their_places() {
     }
 }
 
+/// A call is formatted as it was written.
 #[test]
 fn calls_are_formatted_as_they_are_written() {
     for call in ["slice_{S->T}(x, 3)", "concat_{T,R->S}(a, b)", "top_{E->K}(x)", "shift_S(x, -1)", "take_V(E, ids)"] {
