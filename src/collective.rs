@@ -186,11 +186,21 @@ impl Collective {
         }
     }
 
-    /// Whether it leaves each block where it is, as all of its axes have size 1. A slice is an operation even then.
+    /// Whether blocks cross links: it is of a kind that sends, along axes that are not all of size 1.
+    ///
+    /// - `from`: the layout of the operand.
+    pub fn communicates(&self, from: &Sharding, mesh: &Mesh) -> bool {
+        self.kind().sends() && self.axes(from, mesh).iter().any(|axis| mesh.size(axis) > 1)
+    }
+
+    /// Whether it leaves each block as and where it is, as all of its axes have size 1. A slice is an operation even
+    /// then, and contributions to a sum of squares are squared.
     ///
     /// - `from`: the layout of the operand.
     pub fn is_idle(&self, from: &Sharding, mesh: &Mesh) -> bool {
-        self.kind().sends() && self.axes(from, mesh).iter().all(|axis| mesh.size(axis) == 1)
+        let sums = matches!(self, Collective::AllReduce { .. } | Collective::ReduceScatter { .. });
+        let squares = sums && from.operator == Operator::SquareAdd;
+        self.kind().sends() && !self.communicates(from, mesh) && !squares
     }
 
     /// The collective on other axes, such as the parts of its own.

@@ -5,6 +5,7 @@ use crate::diag::{Edit, Fix};
 use crate::dtype::DType;
 use crate::function::{Binary, ByNumber, Function, Scalar, Unary};
 use crate::layout::{Dim, Layout, Sharding};
+use crate::mesh::{Axes, AxisId};
 use crate::operator::Operator;
 use crate::plan::{Plan, StepId, StepOp};
 use crate::program::{Alias, Definition, ValueId, Wanted};
@@ -144,13 +145,20 @@ impl<'a> Speller<'a> {
             chain.push(source);
         }
         let dims = &program.value(value).dims;
+        let last = self.finals.get(&source).copied();
         let moved = match &program.value(value).wanted {
-            Wanted::Exact(wanted) => plan
-                .ids()
-                .find(|id| chain.contains(&plan.step(*id).value) && is_laid_out(&plan.step(*id).layout, dims, wanted)),
+            Wanted::Exact(wanted) => {
+                let own = || plan.ids().filter(|id| chain.contains(&plan.step(*id).value));
+                let all: Vec<AxisId> = program.mesh.axis_ids().collect();
+                // Axes of size 1 move nothing.
+                let long: Vec<AxisId> = program.mesh.axis_ids().filter(|axis| program.mesh.size(*axis) > 1).collect();
+                let is_wanted = |id: &StepId| is_laid_out(&plan.step(*id).layout, dims, wanted, &all);
+                let is_same = |id: &StepId| is_laid_out(&plan.step(*id).layout, dims, wanted, &long);
+                own().find(is_wanted).or(last.filter(is_same)).or_else(|| own().find(is_same))
+            }
             Wanted::Partly(_) | Wanted::Free => None,
         };
-        moved.or_else(|| self.finals.get(&source).copied())
+        moved.or(last)
     }
 
     /// All statements that produce or use arrays, in order.
@@ -776,12 +784,15 @@ fn written_anew(plan: &Plan, statement: Span) -> Span {
 }
 
 /// Whether a layout has these axes on these dims, in any order. Dims with different names are matched by position.
-fn is_laid_out(layout: &Layout, dims: &[Dim], wanted: &Sharding) -> bool {
+///
+/// - `among`: the axes that are compared.
+fn is_laid_out(layout: &Layout, dims: &[Dim], wanted: &Sharding, among: &[AxisId]) -> bool {
     let by_name = dims.iter().all(|dim| layout.dims.contains(dim));
     let place = |at: usize| if by_name { layout.dims.iter().position(|dim| *dim == dims[at]) } else { Some(at) };
-    let axes = |at: usize| place(at).and_then(|at| layout.sharding.dims.get(at));
-    let same = wanted.dims.iter().enumerate().all(|(at, wanted)| axes(at) == Some(wanted));
-    same && layout.dims.len() == dims.len()
-        && layout.sharding.open == wanted.open
-        && layout.sharding.operator == wanted.operator
+    let compared = |axes: &Axes| axes.iter().filter(|axis| among.contains(axis)).collect::<Vec<_>>();
+    let axes = |at: usize| place(at).and_then(|at| layout.sharding.dims.get(at)).map(compared);
+    let same = wanted.dims.iter().enumerate().all(|(at, wanted)| axes(at) == Some(compared(wanted)));
+    let open =
+        |sharding: &Sharding| among.iter().all(|axis| sharding.open.contains(*axis) == wanted.open.contains(*axis));
+    same && layout.dims.len() == dims.len() && open(&layout.sharding) && layout.sharding.operator == wanted.operator
 }

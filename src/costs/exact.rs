@@ -8,17 +8,26 @@ use crate::layout::Layout;
 use crate::plan::{Cost, Costs, Limit, LocalWork};
 use crate::recipe::{Lowering, Tuner};
 use crate::topology::Topology;
+use rustc_hash::FxHashMap;
 use std::borrow::Cow;
+use std::cell::RefCell;
 
 /// The time on the simulated links of one machine.
 pub(super) struct Exact<'a> {
     tuner: Tuner<'a>,
     bounds: Bounds<'a>,
+    /// Costs computed so far, by operand layout.
+    known: RefCell<FxHashMap<Layout, FxHashMap<Collective, Cost>>>,
 }
 
 impl<'a> Exact<'a> {
     pub(super) fn new(topology: &'a Topology, lowering: Lowering) -> Exact<'a> {
-        Exact { tuner: Tuner::new(Cow::Borrowed(topology), lowering), bounds: Bounds::new(topology) }
+        let tuner = Tuner::new(Cow::Borrowed(topology), lowering);
+        Exact { tuner, bounds: Bounds::new(topology), known: RefCell::default() }
+    }
+
+    fn known(&self, collective: &Collective, from: &Layout) -> Option<Cost> {
+        self.known.borrow().get(from)?.get(collective).copied()
     }
 }
 
@@ -28,12 +37,18 @@ impl Costs for Exact<'_> {
     }
 
     fn collective(&self, collective: &Collective, from: &Layout) -> Cost {
+        if let Some(cost) = self.known(collective, from) {
+            return cost;
+        }
         let bound = self.bounds.collective(collective, from);
         let chosen = self.tuner.choose(collective, from, None);
         // A collective that is too large to simulate costs its lower bound.
         let time = chosen.ok().and_then(|chosen| chosen.time).unwrap_or_else(|| bound.time());
         let limit = if bound.latency > bound.bandwidth { Limit::Latency } else { Limit::Bandwidth };
-        Cost { received: collective.bytes_received(from, &self.tuner.topology().mesh), ..limited(time, limit) }
+        let received = collective.bytes_received(from, &self.tuner.topology().mesh);
+        let cost = Cost { received, ..limited(time, limit) };
+        self.known.borrow_mut().entry(from.clone()).or_default().insert(collective.clone(), cost);
+        cost
     }
 
     fn product(&self, work: &LocalWork) -> Cost {
@@ -46,9 +61,11 @@ impl Costs for Exact<'_> {
 
     fn at_least(&self, collective: &Collective, from: &Layout) -> Option<Cost> {
         let is_slice = matches!(collective, Collective::Slice { .. });
+        if is_slice || self.known(collective, from).is_some() {
+            return None;
+        }
         let received = collective.bytes_received(from, &self.tuner.topology().mesh);
-        let bound = || limited(self.bounds.collective(collective, from).time(), Limit::Bandwidth);
-        (!is_slice).then(|| Cost { received, ..bound() })
+        Some(Cost { received, ..limited(self.bounds.collective(collective, from).time(), Limit::Bandwidth) })
     }
 
     fn is_by_clock(&self) -> bool {

@@ -50,15 +50,15 @@ impl Effort {
 }
 
 /// Why there is no plan.
-pub(super) struct Unsolved {
+pub(super) struct Unsolved<'a> {
     pub(super) error: PlanError,
-    /// Whether the search ended before all plans were ruled out.
-    pub(super) is_cut_short: bool,
+    /// The search, if it ended before all plans were ruled out.
+    pub(super) cut_short: Option<Box<Search<'a>>>,
 }
 
-impl From<PlanError> for Unsolved {
-    fn from(error: PlanError) -> Unsolved {
-        Unsolved { error, is_cut_short: false }
+impl From<PlanError> for Unsolved<'_> {
+    fn from(error: PlanError) -> Self {
+        Unsolved { error, cut_short: None }
     }
 }
 
@@ -68,7 +68,11 @@ impl From<PlanError> for Unsolved {
 ///
 /// # Errors
 /// If there is no plan under its options, or none was found.
-pub(super) fn solve<'a>(search: Search<'a>, effort: Effort, known: Option<&Settled>) -> Result<Solved<'a>, Unsolved> {
+pub(super) fn solve<'a>(
+    search: Search<'a>,
+    effort: Effort,
+    known: Option<&Settled>,
+) -> Result<Solved<'a>, Unsolved<'a>> {
     let (program, most) = (search.program, search.options.most);
     let mut tree = Tree {
         start: search.work(),
@@ -93,11 +97,12 @@ pub(super) fn solve<'a>(search: Search<'a>, effort: Effort, known: Option<&Settl
         tree.improve();
     }
     let Tree { mut search, best, mut stop, failure, .. } = tree;
+    search.options.most = most;
     let Some(Best { settled, found, .. }) = best else {
         let error = failure.or_else(|| program.value_ids().last().map(|id| search.unreachable(id)));
-        return Err(Unsolved { error: error.expect("a program has a value"), is_cut_short: stop == Stop::Work });
+        let cut_short = (stop == Stop::Work).then(|| Box::new(search));
+        return Err(Unsolved { error: error.expect("a program has a value"), cut_short });
     };
-    search.options.most = most;
     if program.values.iter().any(|value| value.pin.is_some()) {
         // Pins are checked on the paths found, so the bound ignores them and covers all plans.
         stop = Stop::Pins;
@@ -220,7 +225,7 @@ impl Tree<'_> {
     }
 
     /// Improves the best plan of an unfinished search: the decisions of one part of the program are searched again,
-    /// while those of the other parts stay.
+    /// while those of the other parts stay. All parts together take about as much work as the search before.
     fn improve(&mut self) {
         let parts = self.parts();
         let shared = |id: &ValueId| self.search.is_shared(*id);
@@ -230,9 +235,9 @@ impl Tree<'_> {
         if decided.len() < 2 {
             return;
         }
-        let work = self.search.options.budget.most_work() / Budget::SHARE_OF_A_PART;
+        let (before, most_work) = (self.search.work(), self.search.options.budget.most_work());
         for part in decided.into_iter().take(Budget::MOST_SEARCHED_AGAIN) {
-            let Some(best) = &self.best else { return };
+            let Some(best) = self.best.as_ref().filter(|_| self.search.work() - before < most_work) else { return };
             let mut settled = best.settled.clone();
             for id in self.search.program.value_ids().filter(|id| self.search.is_shared(*id)) {
                 if part.contains(&id) {
@@ -243,7 +248,7 @@ impl Tree<'_> {
                 }
             }
             (self.waiting, self.branches) = (BinaryHeap::new(), Vec::new());
-            (self.start, self.most_work) = (self.search.work(), work);
+            (self.start, self.most_work) = (self.search.work(), most_work / Budget::SHARE_OF_A_PART);
             self.start_at(settled);
             // A part without a better plan keeps its decisions.
             drop(self.grow());

@@ -36,13 +36,15 @@ pub(super) fn solve(Problem { program, costs, options }: Problem<'_>) -> Result<
         let known = best.as_ref().map(|(_, settled)| settled);
         let Solved { built, settled, least, stop, work } = match branch::solve(search, effort, known) {
             Ok(solved) => solved,
-            // A plan below a given limit may be hard to find.
-            Err(unsolved) if is_look && unsolved.is_cut_short => {
-                effort = Effort::Full;
-                search = Search::new(program, &prices, options);
-                continue;
-            }
-            Err(unsolved) => return Err(unsolved.error),
+            Err(unsolved) => match unsolved.cut_short {
+                // A plan below a given limit may be hard to find.
+                Some(cut_short) if is_look => {
+                    effort = Effort::Full;
+                    search = *cut_short;
+                    continue;
+                }
+                _ => return Err(unsolved.error),
+            },
         };
         let is_cut_short = is_look && stop == Stop::Work;
         is_large |= is_cut_short;

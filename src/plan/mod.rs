@@ -76,7 +76,7 @@ pub trait Costs {
     /// Cost of one collective.
     fn collective(&self, collective: &Collective, from: &Layout) -> Cost;
 
-    /// Lower bound on the cost of a collective, if the cost itself is expensive to compute.
+    /// Lower bound on the cost of a collective, if the cost itself is expensive to compute and was not computed before.
     fn at_least(&self, _collective: &Collective, _from: &Layout) -> Option<Cost> {
         None
     }
@@ -417,7 +417,7 @@ impl Plan {
         let (mesh, op) = (&self.program.mesh, &self.step(id).op);
         op.collective().is_some_and(|collective| {
             let from = &self.step(self.operands(id)[0]).layout.sharding;
-            collective.kind().sends() && !collective.is_idle(from, mesh)
+            collective.communicates(from, mesh)
         })
     }
 

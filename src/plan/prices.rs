@@ -1,4 +1,4 @@
-//! Costs that are partly known as lower bounds only, until they are requested.
+//! Costs that are partly known as lower bounds only, until they are computed.
 
 use super::{Cost, Costs, Limit, LocalWork, Objective};
 use crate::collective::Collective;
@@ -7,53 +7,41 @@ use crate::layout::Layout;
 use crate::mesh::Mesh;
 use crate::recipe::Tuner;
 use crate::units::{Bytes, Time};
-use rustc_hash::FxHashMap;
-use std::cell::RefCell;
 
 /// Longer than any plan; a few of these can be added without overflow.
 const NEVER: Cost =
     Cost { time: Time::from_ticks(u128::MAX / 1024), received: Bytes(u64::MAX / 1024), limit: Limit::Bandwidth };
 
-/// Costs that are partly known as lower bounds only.
+/// Costs that are partly known as lower bounds only. A cost that was computed once, even for another program, is known.
+#[derive(Clone, Copy)]
 pub(super) struct Prices<'a> {
     costs: &'a dyn Costs,
     /// Whether every price is computed immediately.
     is_eager: bool,
     /// Whether unknown prices are treated as infinite.
     only_known: bool,
-    /// Known prices, by operand layout.
-    learned: RefCell<FxHashMap<Layout, FxHashMap<Collective, Cost>>>,
 }
 
 impl<'a> Prices<'a> {
     /// - `is_eager`: whether every price is computed immediately.
     pub(super) fn new(costs: &'a dyn Costs, is_eager: bool) -> Prices<'a> {
-        Prices { costs, is_eager, only_known: false, learned: RefCell::default() }
+        Prices { costs, is_eager, only_known: false }
     }
 
     /// A variant in which unknown prices are infinite.
     pub(super) fn only_known(&self) -> Prices<'a> {
-        Prices { only_known: true, learned: RefCell::new(self.learned.borrow().clone()), ..*self }
+        Prices { only_known: true, ..*self }
     }
 
     /// Computes the price of a collective.
     pub(super) fn learn(&self, collective: &Collective, from: &Layout) -> Cost {
-        let cost = self.costs.collective(collective, from);
-        self.learned.borrow_mut().entry(from.clone()).or_default().insert(collective.clone(), cost);
-        cost
-    }
-
-    fn learned(&self, collective: &Collective, from: &Layout) -> Option<Cost> {
-        self.learned.borrow().get(from)?.get(collective).copied()
+        self.costs.collective(collective, from)
     }
 }
 
 impl Costs for Prices<'_> {
     fn collective(&self, collective: &Collective, from: &Layout) -> Cost {
-        if let Some(cost) = self.learned(collective, from) {
-            return cost;
-        }
-        match self.costs.at_least(collective, from).filter(|_| !self.is_eager) {
+        match self.at_least(collective, from) {
             Some(_) if self.only_known => NEVER,
             Some(bound) => bound,
             None => self.costs.collective(collective, from),
@@ -61,8 +49,7 @@ impl Costs for Prices<'_> {
     }
 
     fn at_least(&self, collective: &Collective, from: &Layout) -> Option<Cost> {
-        let bound = self.costs.at_least(collective, from).filter(|_| !self.is_eager)?;
-        self.learned(collective, from).is_none().then_some(bound)
+        self.costs.at_least(collective, from).filter(|_| !self.is_eager)
     }
 
     fn product(&self, work: &LocalWork) -> Cost {

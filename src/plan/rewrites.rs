@@ -132,6 +132,12 @@ impl Best<'_> {
         };
         let products = self.program.shared_products().into_iter();
         let others = products.filter(|product| !but.contains(&self.program.value(*product).span));
-        others.filter_map(|product| Some((spent(&product)?, product))).max().map(|(_, product)| product)
+        // A search that does not end is worth the effort only where there is enough to save.
+        let is_worth = |spent: Time| {
+            let parts = spent.ticks().saturating_mul(Budget::LEAST_SAVING);
+            plan.stop != Stop::Work || parts >= plan.totals().time().ticks()
+        };
+        let dearest = others.filter_map(|product| Some((spent(&product)?, product))).max();
+        dearest.filter(|(spent, _)| is_worth(*spent)).map(|(_, product)| product)
     }
 }
