@@ -90,7 +90,7 @@ pub(super) fn solve<'a>(
     {
         tree.keep(tree.search.total(), settled.clone());
     }
-    tree.start_at(Settled::new());
+    tree.push(Branch { settled: Settled::new(), kept: Rc::default(), from: 0, bound: Score::default() });
     let mut least = tree.grow()?;
     if tree.stop == Stop::Work && effort == Effort::Full && !tree.is_close_to(least) {
         tree.propose();
@@ -225,7 +225,7 @@ impl Tree<'_> {
     }
 
     /// Improves the best plan of an unfinished search: the decisions of one part of the program are searched again,
-    /// while those of the other parts stay. All parts together take about as much work as the search before.
+    /// while those of the other parts stay. All parts together take about half the work of the search before.
     fn improve(&mut self) {
         let parts = self.parts();
         let shared = |id: &ValueId| self.search.is_shared(*id);
@@ -236,20 +236,25 @@ impl Tree<'_> {
             return;
         }
         let (before, most_work) = (self.search.work(), self.search.options.budget.most_work());
+        // The results of the best plan, which are kept up to the first decision of a part.
+        let mut known: Option<(Score, Rc<Vec<Rc<Found>>>)> = None;
         for part in decided.into_iter().take(Budget::MOST_SEARCHED_AGAIN) {
-            let Some(best) = self.best.as_ref().filter(|_| self.search.work() - before < most_work) else { return };
-            let mut settled = best.settled.clone();
+            let Some(best) = self.best.as_ref().filter(|_| self.search.work() - before < most_work / 2) else { return };
+            let (score, mut settled) = (best.score, best.settled.clone());
             for id in self.search.program.value_ids().filter(|id| self.search.is_shared(*id)) {
-                if part.contains(&id) {
-                    settled.remove(&id);
-                } else if matches!(self.search.program.value(id).wanted, Wanted::Exact(_)) || settled.contains_key(&id)
-                {
+                if matches!(self.search.program.value(id).wanted, Wanted::Exact(_)) || settled.contains_key(&id) {
                     settled.entry(id).or_default().complete = true;
                 }
             }
+            if known.as_ref().is_none_or(|(known, _)| *known != score) {
+                known = self.search.run(&settled, true, &[]).ok().map(|()| (score, Rc::new(self.search.found.clone())));
+            }
+            part.iter().for_each(|id| drop(settled.remove(id)));
             (self.waiting, self.branches) = (BinaryHeap::new(), Vec::new());
             (self.start, self.most_work) = (self.search.work(), most_work / Budget::SHARE_OF_A_PART);
-            self.start_at(settled);
+            let first = part.iter().min().filter(|_| known.is_some()).map_or(0, |id| id.index());
+            let kept = known.as_ref().map(|(_, found)| Rc::clone(found)).unwrap_or_default();
+            self.push(Branch { settled, kept, from: first, bound: Score::default() });
             // A part without a better plan keeps its decisions.
             drop(self.grow());
             self.stop = Stop::Work;
@@ -271,10 +276,6 @@ impl Tree<'_> {
             parts.union(carried.first.index(), carried.last.index());
         }
         program.value_ids().into_group_map_by(|id| parts.find(id.index())).into_values().sorted().collect()
-    }
-
-    fn start_at(&mut self, settled: Settled) {
-        self.push(Branch { settled, kept: Rc::new(Vec::new()), from: 0, bound: Score::default() });
     }
 
     fn push(&mut self, branch: Branch) {

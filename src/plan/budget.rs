@@ -40,7 +40,7 @@ impl Budget {
     /// No gap is accepted within the first 1/16 of the work, in which most programs are solved completely.
     pub const FIRST_SHARE: u64 = 16;
     /// The share of the work limit in which a part of an unfinished plan is searched again.
-    pub const SHARE_OF_A_PART: u64 = 16;
+    pub const SHARE_OF_A_PART: u64 = 32;
     /// The most parts that are searched again.
     pub const MOST_SEARCHED_AGAIN: usize = 16;
     /// The share of the work limit of a round of lazy pricing that looks for moves to price. Programs that are not

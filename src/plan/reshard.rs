@@ -71,7 +71,10 @@ impl Score {
 
     /// One share of `n`; the shares add up to the whole, and a larger score has no smaller shares.
     pub(super) fn part(self, parts: u32, place: usize) -> Score {
-        let of = u128::from(parts.max(1));
+        if parts <= 1 {
+            return self;
+        }
+        let of = u128::from(parts);
         let part = |whole: u128| whole.saturating_add(place as u128 % of) / of;
         Score { first: part(self.first), second: part(self.second), ..self }
     }
