@@ -1,6 +1,6 @@
 //! Costs by received bytes: each collective uses the recipe that sends least; operations break ties.
 
-use super::{limited, roofline, traffic};
+use super::{Known, limited, roofline, traffic};
 use crate::collective::Collective;
 use crate::fusion::Fusion;
 use crate::layout::Layout;
@@ -14,11 +14,13 @@ use std::borrow::Cow;
 /// Bytes received by the device that receives most. Times are simulated.
 pub(super) struct ReceivedBytes<'a> {
     tuner: Tuner<'a>,
+    known: Known,
 }
 
 impl<'a> ReceivedBytes<'a> {
     pub(super) fn new(topology: Cow<'a, Topology>, lowering: Lowering) -> ReceivedBytes<'a> {
-        ReceivedBytes { tuner: Tuner::new(topology, lowering).by(Objective::Bytes) }
+        let tuner = Tuner::new(topology, lowering).by(Objective::Bytes);
+        ReceivedBytes { tuner, known: Known::default() }
     }
 }
 
@@ -28,19 +30,24 @@ impl Costs for ReceivedBytes<'_> {
     }
 
     fn collective(&self, collective: &Collective, from: &Layout) -> Cost {
-        let mesh = &self.tuner.topology().mesh;
-        let chosen = self.tuner.choose(collective, from, None).ok();
-        let timed = chosen.and_then(|chosen| chosen.time.map(|time| (chosen, time)));
-        let Some((chosen, time)) = timed else {
-            return Cost { received: collective.bytes_received(from, mesh), ..limited(Time::ZERO, Limit::Free) };
-        };
-        let received = self.tuner.usage(collective, from, None, &chosen).received();
-        Cost { received, ..limited(time, Limit::Bandwidth) }
+        self.known.or_computed(collective, from, || {
+            let mesh = &self.tuner.topology().mesh;
+            let chosen = self.tuner.choose(collective, from, None).ok();
+            let timed = chosen.and_then(|chosen| chosen.time.map(|time| (chosen, time)));
+            let Some((chosen, time)) = timed else {
+                return Cost { received: collective.bytes_received(from, mesh), ..limited(Time::ZERO, Limit::Free) };
+            };
+            let received = self.tuner.usage(collective, from, None, &chosen).received();
+            Cost { received, ..limited(time, Limit::Bandwidth) }
+        })
     }
 
     fn at_least(&self, collective: &Collective, from: &Layout) -> Option<Cost> {
+        if !collective.kind().sends() || self.known.get(collective, from).is_some() {
+            return None;
+        }
         let received = collective.bytes_received(from, &self.tuner.topology().mesh);
-        collective.kind().sends().then(|| Cost { received, ..limited(Time::ZERO, Limit::Free) })
+        Some(Cost { received, ..limited(Time::ZERO, Limit::Free) })
     }
 
     fn product(&self, work: &LocalWork) -> Cost {

@@ -1,6 +1,6 @@
 //! Simulated times: each collective costs the simulated time of its recipe.
 
-use super::{limited, roofline, traffic};
+use super::{Known, limited, roofline, traffic};
 use crate::bounds::Bounds;
 use crate::collective::Collective;
 use crate::fusion::Fusion;
@@ -8,26 +8,19 @@ use crate::layout::Layout;
 use crate::plan::{Cost, Costs, Limit, LocalWork};
 use crate::recipe::{Lowering, Tuner};
 use crate::topology::Topology;
-use rustc_hash::FxHashMap;
 use std::borrow::Cow;
-use std::cell::RefCell;
 
 /// The time on the simulated links of one machine.
 pub(super) struct Exact<'a> {
     tuner: Tuner<'a>,
     bounds: Bounds<'a>,
-    /// Costs computed so far, by operand layout.
-    known: RefCell<FxHashMap<Layout, FxHashMap<Collective, Cost>>>,
+    known: Known,
 }
 
 impl<'a> Exact<'a> {
     pub(super) fn new(topology: &'a Topology, lowering: Lowering) -> Exact<'a> {
         let tuner = Tuner::new(Cow::Borrowed(topology), lowering);
-        Exact { tuner, bounds: Bounds::new(topology), known: RefCell::default() }
-    }
-
-    fn known(&self, collective: &Collective, from: &Layout) -> Option<Cost> {
-        self.known.borrow().get(from)?.get(collective).copied()
+        Exact { tuner, bounds: Bounds::new(topology), known: Known::default() }
     }
 }
 
@@ -37,18 +30,14 @@ impl Costs for Exact<'_> {
     }
 
     fn collective(&self, collective: &Collective, from: &Layout) -> Cost {
-        if let Some(cost) = self.known(collective, from) {
-            return cost;
-        }
-        let bound = self.bounds.collective(collective, from);
-        let chosen = self.tuner.choose(collective, from, None);
-        // A collective that is too large to simulate costs its lower bound.
-        let time = chosen.ok().and_then(|chosen| chosen.time).unwrap_or_else(|| bound.time());
-        let limit = if bound.latency > bound.bandwidth { Limit::Latency } else { Limit::Bandwidth };
-        let received = collective.bytes_received(from, &self.tuner.topology().mesh);
-        let cost = Cost { received, ..limited(time, limit) };
-        self.known.borrow_mut().entry(from.clone()).or_default().insert(collective.clone(), cost);
-        cost
+        self.known.or_computed(collective, from, || {
+            let bound = self.bounds.collective(collective, from);
+            let chosen = self.tuner.choose(collective, from, None);
+            // A collective that is too large to simulate costs its lower bound.
+            let time = chosen.ok().and_then(|chosen| chosen.time).unwrap_or_else(|| bound.time());
+            let limit = if bound.latency > bound.bandwidth { Limit::Latency } else { Limit::Bandwidth };
+            Cost { received: collective.bytes_received(from, &self.tuner.topology().mesh), ..limited(time, limit) }
+        })
     }
 
     fn product(&self, work: &LocalWork) -> Cost {
@@ -61,7 +50,7 @@ impl Costs for Exact<'_> {
 
     fn at_least(&self, collective: &Collective, from: &Layout) -> Option<Cost> {
         let is_slice = matches!(collective, Collective::Slice { .. });
-        if is_slice || self.known(collective, from).is_some() {
+        if is_slice || self.known.get(collective, from).is_some() {
             return None;
         }
         let received = collective.bytes_received(from, &self.tuner.topology().mesh);

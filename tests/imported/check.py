@@ -1,18 +1,20 @@
 """Imports the models beside this file and compares what they compute with JAX.
 
-    check.py BINARY FOLDER [--write | --part] [NAME..]
+    check.py BINARY FOLDER [--write | --times | --part] [NAME..]
 
 For each model: writes its StableHLO text to FOLDER, runs `BINARY import` and `BINARY check` on it, gives the program and
 the jitted function the same inputs, and compares all results. Those in `EXACT` run again with only products, sums and
 maxima, on small integers: all results have to be equal bit for bit. Then the layouts of a function on a mesh with explicit
-axes are compared with those of its program. `--write` only writes the modules, at their real sizes as well. Prints one line
-for each comparison; the exit code is 1 if one differs. With `--part`, few models run on integers.
+axes are compared with those of its program. Prints one line for each comparison; the exit code is 1 if one
+differs. With `--part`, few models run on integers. `--write` only writes the modules, at their real sizes as well, and
+`--times` also imports and plans these, and prints the processor seconds of both.
 """
 
 import contextlib
 import json
 import os
 import re
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -196,16 +198,39 @@ def layouts_differ():
     return None
 
 
+def seconds(command, out):
+    """The processor time of a command, whose output goes to a file."""
+    spent = lambda usage: usage.ru_utime + usage.ru_stime
+    before = spent(resource.getrusage(resource.RUSAGE_CHILDREN))
+    with open(out, "w") as file:
+        subprocess.run(command, stdout=file, stderr=subprocess.DEVNULL, check=True)
+    return spent(resource.getrusage(resource.RUSAGE_CHILDREN)) - before
+
+
+def times(binary, name, folder):
+    """The processor seconds of importing and planning a model at its real size."""
+    module_of(name, "real", folder)
+    path = folder / f"{name}_real.mlir"
+    program = path.with_suffix(".shard")
+    imported = seconds([binary, "import", path], program)
+    planned = seconds([binary, "plan", program], path.with_suffix(".plan"))
+    return f"imported in {imported:.2f} s, planned in {planned:.2f} s"
+
+
 def main():
     binary, folder, *names = sys.argv[1:]
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    write, part = "--write" in names, "--part" in names
+    write, timed, part = (option in names for option in ("--write", "--times", "--part"))
     names = [name for name in names if not name.startswith("--")] or list(models.MODELS)
     if write:
         for name in names:
             for size in ("small", "real"):
                 module_of(name, size, folder)
+        return
+    if timed:
+        for name in names:
+            print(f"{name}: {times(binary, name, folder)}", flush=True)
         return
     comparisons = {name: lambda name=name: compared(binary, name, folder) for name in names}
     exact = [name for name in names if name in (PART if part else EXACT)]
