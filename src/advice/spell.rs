@@ -298,6 +298,9 @@ impl<'a> Speller<'a> {
             let value = plan.step(carry).value;
             let (name, start) = (plan.program.value(value).name.clone(), plan.operands(carry).first().copied());
             let (Some(name), Some(start)) = (name, start) else { continue };
+            // The body slices the start again.
+            let named = |id: &StepId| self.names.contains_key(id);
+            let start = std::iter::successors(Some(start), |id| self.silent_source(*id)).find(named).unwrap_or(start);
             let known = self.names.get(&start).and_then(|names| names.last()).cloned();
             let is_meant = |name: &String| self.meaning.get(name) == Some(&start);
             if let Some((_, known)) = known

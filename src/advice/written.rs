@@ -173,6 +173,9 @@ fn replaced(fix: &Fix) -> Option<Span> {
 /// Formats the changes of a finding as its help, indented like the statement.
 pub fn word(found: &mut Diagnostic, source: &str) {
     let mut help = Vec::new();
+    // A statement whose arrays have changed may read as before.
+    let old = |at: Span| at.text(source).split_whitespace().collect::<Vec<_>>().join(" ");
+    found.fixes.retain(|fix| !matches!(fix.edit, Edit::Replace(at) if at.start < at.end && old(at) == fix.text));
     for fix in &mut found.fixes {
         let at = match fix.edit {
             Edit::Replace(span) | Edit::Below(span) => span,
@@ -182,7 +185,6 @@ pub fn word(found: &mut Diagnostic, source: &str) {
         let line = before.rfind('\n').map_or(before, |newline| &before[newline + 1..]);
         let indent: String = line.chars().take_while(|c| c.is_whitespace()).collect();
         let lines = fix.text.trim_end().replace('\n', "\n  ");
-        let old = |at: Span| at.text(source).split_whitespace().collect::<Vec<_>>().join(" ");
         help.push(match fix.edit {
             Edit::Replace(at) if at.start == at.end => format!("write before the block\n  {lines}"),
             Edit::Replace(at) => format!("replace `{}` by\n  {lines}", old(at)),

@@ -405,15 +405,18 @@ impl Checker {
         CheckError::DimLost { dim: name, array, at: self.use_place(id), help }.into()
     }
 
-    /// Checks that a rebound name keeps its dims and dtype.
+    /// Checks that a rebound name keeps its dims and dtype. Dims that are numbers keep their places and sizes.
     fn rebound(&self, id: ValueId, target: &Target) -> Checked<()> {
         let Some(name) = &target.name else { return Ok(()) };
         let Some(binding) = self.binding(&name.node) else { return Ok(()) };
         let before = binding.value.ok_or(Failure::Reported)?;
         let (old, new) = (self.value(before), self.value(id));
-        let same = old.dtype == new.dtype
-            && old.dims.len() == new.dims.len()
-            && old.dims.iter().all(|dim| new.dims.contains(dim));
+        let is_alike = |(old, new): (&Dim, &Dim)| {
+            self.dims.is_literal(old.id) && self.dims.is_literal(new.id) && old.size == new.size
+        };
+        let is_kept = |(place, old): (usize, &Dim)| new.dims.contains(old) || is_alike((old, &new.dims[place]));
+        let same =
+            old.dtype == new.dtype && old.dims.len() == new.dims.len() && old.dims.iter().enumerate().all(is_kept);
         if same {
             return Ok(());
         }

@@ -216,7 +216,9 @@ impl Writer<'_> {
                 return self.picked(operand, text, with(to), dtype, range);
             }
         }?;
+        // A shift by a number is no product.
         if wide
+            && way != 8
             && kind.open.is_none()
             && let Some(layout) = &kind.layout
             && !layout.axes[place].is_empty()
