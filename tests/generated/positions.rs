@@ -216,7 +216,7 @@ impl Writer<'_> {
                 return self.picked(operand, text, with(to), dtype, range);
             }
         }?;
-        // A shift by a number is no product.
+        // A shift by a number is not a product.
         if wide
             && way != 8
             && kind.open.is_none()
