@@ -10,17 +10,21 @@ use crate::recipe::{Lowering, Objective, Tuner};
 use crate::topology::Topology;
 use crate::units::Time;
 use std::borrow::Cow;
+use std::cell::RefCell;
+use std::rc::Rc;
 
 /// Bytes received by the device that receives most. Times are simulated.
 pub(super) struct ReceivedBytes<'a> {
     tuner: Tuner<'a>,
     known: Known,
+    /// The same costs on meshes of parts of axes, which remember what they computed, too.
+    in_parts: RefCell<Vec<Rc<ReceivedBytes<'static>>>>,
 }
 
 impl<'a> ReceivedBytes<'a> {
     pub(super) fn new(topology: Cow<'a, Topology>, lowering: Lowering) -> ReceivedBytes<'a> {
         let tuner = Tuner::new(topology, lowering).by(Objective::Bytes);
-        ReceivedBytes { tuner, known: Known::default() }
+        ReceivedBytes { tuner, known: Known::default(), in_parts: RefCell::default() }
     }
 }
 
@@ -66,9 +70,15 @@ impl Costs for ReceivedBytes<'_> {
         true
     }
 
-    fn seen_as(&self, mesh: &Mesh) -> Option<Box<dyn Costs + '_>> {
-        let topology = self.tuner.topology().seen_as(mesh);
-        Some(Box::new(ReceivedBytes::new(Cow::Owned(topology), self.tuner.lowering())))
+    fn seen_as(&self, mesh: &Mesh) -> Option<Rc<dyn Costs + '_>> {
+        let mut in_parts = self.in_parts.borrow_mut();
+        let known = in_parts.iter().find(|costs| costs.tuner.topology().mesh == *mesh).map(Rc::clone);
+        Some(known.unwrap_or_else(|| {
+            let topology = self.tuner.topology().seen_as(mesh);
+            let costs = Rc::new(ReceivedBytes::new(Cow::Owned(topology), self.tuner.lowering()));
+            in_parts.push(Rc::clone(&costs));
+            costs
+        }))
     }
 
     fn fusion(&self) -> Fusion {

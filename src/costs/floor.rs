@@ -17,6 +17,7 @@ use crate::recipe::Lowering;
 use crate::topology::{EngineId, Topology, Work};
 use crate::units::Time;
 use std::borrow::Cow;
+use std::rc::Rc;
 
 /// A resource whose load bounds the time of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -190,8 +191,8 @@ impl Costs for Loads<'_> {
         self.topology.hardware.fusion
     }
 
-    fn seen_as(&self, mesh: &Mesh) -> Option<Box<dyn Costs + '_>> {
-        Some(Box::new(Loads { topology: Cow::Owned(self.topology.seen_as(mesh)), model: self.model, unit: self.unit }))
+    fn seen_as(&self, mesh: &Mesh) -> Option<Rc<dyn Costs + '_>> {
+        Some(Rc::new(Loads { topology: Cow::Owned(self.topology.seen_as(mesh)), model: self.model, unit: self.unit }))
     }
 
     fn name(&self) -> &'static str {

@@ -63,8 +63,11 @@ pub(super) fn solve(Problem { program, costs, options }: Problem<'_>) -> Result<
         if is_large && best.as_ref().is_none_or(|(best, _)| built.score() < *best) {
             best = Some((built.score(), settled));
         }
-        effort = if is_known { Effort::Full } else { Effort::Look };
-        if round == Budget::MOST_ROUNDS || work > options.budget.most_work_of_rounds() || options.budget.is_over() {
+        let is_last = round >= Budget::MOST_ROUNDS || work > options.budget.most_work_of_rounds();
+        // In a large program, a full search is the last one.
+        let is_done = is_last && (!is_large || effort == Effort::Full);
+        effort = if is_known || is_last { Effort::Full } else { Effort::Look };
+        if is_done || options.budget.is_over() {
             let known = prices.only_known();
             let settled = best.as_ref().map(|(_, settled)| settled);
             let again = || branch::solve(Search::new(program, &known, options), Effort::Full, settled).ok();

@@ -68,6 +68,7 @@ use petgraph::visit::EdgeRef;
 use problem::Problem;
 use reshard::SearchOptions;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 use std::sync::Arc;
 use thiserror::Error;
 
@@ -98,7 +99,7 @@ pub trait Costs {
     }
 
     /// The same cost model for other parts of axes; `None` if plans with these costs should not split axes.
-    fn seen_as(&self, _mesh: &Mesh) -> Option<Box<dyn Costs + '_>> {
+    fn seen_as(&self, _mesh: &Mesh) -> Option<Rc<dyn Costs + '_>> {
         None
     }
 

@@ -33,7 +33,7 @@ pub(super) fn plan(problem: Problem<'_>, solve: Solve<'_>) -> Result<Plan, PlanE
     let is_tried = !pinned && options.allowed == Allowed::Moves && !options.budget.is_over();
     let Some(program) = in_parts(program).filter(|_| is_tried) else { return Ok(whole) };
     let Some(costs) = costs.seen_as(&program.mesh) else { return Ok(whole) };
-    let options = SearchOptions { most, ..options };
+    let options = SearchOptions { most: most.min(options.most), ..options };
     match solve(Problem { program: &program, costs: costs.as_ref(), options }) {
         Ok(found) if figure(&found) < figure(&whole) => Ok(Plan { in_parts: true, ..found }),
         // If all plans with split axes were searched, none is better than the plan with whole axes.

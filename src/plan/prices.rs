@@ -7,6 +7,7 @@ use crate::layout::Layout;
 use crate::mesh::Mesh;
 use crate::recipe::Tuner;
 use crate::units::{Bytes, Time};
+use std::rc::Rc;
 
 /// Longer than any plan; a few of these can be added without overflow.
 const NEVER: Cost =
@@ -64,7 +65,7 @@ impl Costs for Prices<'_> {
         self.costs.fusion()
     }
 
-    fn seen_as(&self, mesh: &Mesh) -> Option<Box<dyn Costs + '_>> {
+    fn seen_as(&self, mesh: &Mesh) -> Option<Rc<dyn Costs + '_>> {
         self.costs.seen_as(mesh)
     }
 
