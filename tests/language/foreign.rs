@@ -149,6 +149,8 @@ const OTHERS: [(&str, &str); 106] = [
     ("z = dist.all_reduce(y, op=dist.ReduceOp.AVG)", "write `z = AllReduce_X(y) / 4`"),
     ("z = psum(x * W, 'X')", "write `z = x * W`, and the compiler inserts the AllReduce"),
     ("z = x.T @ W", "write `z = x @ W`, without a transposition"),
+    ("z = x @ W.transpose()", "write `z = x @ W`, without a transposition"),
+    ("z = x @ jnp.transpose(W)", "write `z = x @ W`, without a transposition"),
     ("z = lax.scan(relu, x, length=8)", "a loop is written `repeat 8 {`"),
     ("repeat(4):\n    x = relu(x)", "write `repeat 4 {`"),
     ("repeat 4 do", "a loop is written `repeat 4 {`"),

@@ -178,6 +178,10 @@ pub(super) fn calls<'a>(text: &'a str, known: Known<'a>) -> impl Iterator<Item =
     let (name, layout) = target.split_at(target.find('[').unwrap_or(target.len()));
     let (target, has_layout) = if is_name(name) { (name, !layout.is_empty()) } else { ("", false) };
     let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '.';
+    let is_factor = |range: &Range<usize>| {
+        let (before, after) = (text[..range.start].trim_end(), text[range.end..].trim_start());
+        before.ends_with(['@', '*']) || after.starts_with(['@', '*'])
+    };
     text.match_indices(['(', '.']).filter_map(move |(at, sign)| {
         let start = text[..at]
             .rfind(|c: char| !is_part(c))
@@ -186,9 +190,8 @@ pub(super) fn calls<'a>(text: &'a str, known: Known<'a>) -> impl Iterator<Item =
             // A transposition is not a call.
             let is_alone = text[at + 1..].starts_with('T') && !text[at + 2..].starts_with(is_part);
             return (is_alone && start < at).then(|| {
-                let is_factor = text[at + 2..].trim_start().starts_with(['@', '*'])
-                    || text[..start].trim_end().ends_with(['@', '*']);
                 let (path, range) = (&text[start..at], start..at + 2);
+                let is_factor = is_factor(&range);
                 let is_whole = text[range.clone()] == *value.trim_matches(is_blank);
                 let (positional, keywords, behind) = (vec![], vec![], None);
                 (
@@ -226,7 +229,7 @@ pub(super) fn calls<'a>(text: &'a str, known: Known<'a>) -> impl Iterator<Item =
             behind = Some(&text[end + 2..close]);
             end = close;
         }
-        let is_factor = text[end + 1..].trim_start().starts_with(['@', '*']);
+        let is_factor = is_factor(&(start..end + 1));
         let is_whole = text[start..=end] == *value.trim_matches(is_blank);
         let call = Call { path, name, positional, keywords, behind, target, has_layout, is_factor, is_whole, known };
         Some((start..end + 1, call))
