@@ -100,7 +100,7 @@ const LINES: [(&str, &str); 86] = [
 ];
 
 /// Words without an equivalent line, and near misses, with a part of the answer.
-const OTHERS: [(&str, &str); 106] = [
+const OTHERS: [(&str, &str); 108] = [
     ("z = iota(B) >= iota(D)", "`iota_B`"),
     (
         "z = torch.cat([x, v], dim=0)",
