@@ -88,7 +88,12 @@ impl Demand {
         let roles = Roles::new(collective, from, mesh);
         let n = roles.group.group_size(mesh);
         let local = u128::from(from.local_bytes(mesh).0);
-        let rank = |device: DeviceId| mesh.rank(device, roles.group.iter());
+        // The blocks of a shifted dim are in the order of its axes.
+        let order = match collective {
+            Collective::Shift(shift) => from.sharding.dims[shift.dim()],
+            _ => roles.group.in_order(),
+        };
+        let rank = |device: DeviceId| mesh.rank(device, order.iter());
         let other = |device: DeviceId| mesh.rank(device, roles.other.iter());
         let mut by_place: BTreeMap<(u64, u64), Vec<usize>> = BTreeMap::new();
         let mut places: BTreeMap<u64, Vec<usize>> = BTreeMap::new();

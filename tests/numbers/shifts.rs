@@ -4,11 +4,12 @@ use crate::common::numeric::computes;
 use crate::common::shifted::{EXTENTS, shifted};
 use itertools::iproduct;
 use shardc::collective::Collective;
-use shardc::compiler::{self, Options};
+use shardc::compiler::{self, Compiled, Options};
 use shardc::mesh::{Axes, AxisId, Mesh};
+use shardc::report::Findings;
 use shardc::schedule::{from_json, from_text, to_json};
 use shardc::shift::Shift;
-use shardc::sim::{proof, values};
+use shardc::sim::{clock, proof, values};
 
 /// Every distance in both directions, with open and closed ends, on one and two axes: proven, with and without symmetry, equal
 /// to the loops, and the same after text and JSON.
@@ -52,6 +53,33 @@ fn all_distances_and_layouts() {
         }
     }
     assert!(count > 700, "{count} shifts");
+}
+
+/// The blocks of a dim are in the order of its axes, which need not be that of the mesh.
+#[test]
+fn no_shift_is_below_its_bound() {
+    let mut reached = 0;
+    let mut count = 0;
+    for (mesh, axes) in [
+        ("X: 3, Y: 2", ["X,Y", "Y,X"].as_slice()),
+        ("X: 4 ring, Y: 3 line", ["X,Y", "Y,X"].as_slice()),
+        ("X: 2, Y: 2, Z: 2", ["X,Y,Z", "Z,Y,X", "Y,Z,X", "Z,X"].as_slice()),
+    ] {
+        for (order, word, size, by) in iproduct!(axes, ["shift", "roll"], [24, 20], [1, 2, 5, 8, 12, -3, -8]) {
+            let source = format!(
+                "mesh {{{mesh}}} on tpu_v5e\ndims {{S: {size}, D: 512}}\nx: f32[S_{{{order}}}, D]\n\
+                 y[S_{{{order}}}, D] = {word}_S(x, {by})\noutput y\n"
+            );
+            let program = compiler::check(&source).0.unwrap_or_else(|| panic!("{source}"));
+            let Compiled { plan, topology, schedule, .. } =
+                compiler::compile(&program, &Options::default()).unwrap_or_else(|error| panic!("{source}\n{error:?}"));
+            let time = clock::run(&schedule, &topology).expect("a time").makespan;
+            let bound = Findings::new(&plan, &topology).bound.time;
+            assert!(bound <= time, "{source}\n{bound:?} > {time:?}\n{plan}");
+            (reached, count) = (reached + usize::from(bound == time), count + 1);
+        }
+    }
+    assert!(reached > count / 3, "{reached} of {count} bounds are reached");
 }
 
 /// Every program with a shift equals its dense result in every layout of the operand, as a sum that is still open too, and
