@@ -37,7 +37,7 @@ pub use reason::{Reason, Region};
 
 use crate::collective::{Collective, CollectiveKind};
 use crate::layout::Layout;
-use crate::mesh::AxisSet;
+use crate::mesh::{AxisSet, DeviceId};
 use crate::topology::Topology;
 use crate::units::{Bytes, Time};
 use demand::{Demand, Roles};
@@ -121,8 +121,9 @@ pub struct Bounds<'a> {
     known: RefCell<FxHashMap<Alike, Bound>>,
 }
 
-/// Cache key: the kind, the participating and idle axes, the bytes per device, and whether a switch may reduce.
-type Alike = (CollectiveKind, AxisSet, AxisSet, Bytes, bool);
+/// Cache key: the kind, the participating and idle axes, the device that a broadcast starts from, the bytes per device, and
+/// whether a switch may reduce.
+type Alike = (CollectiveKind, AxisSet, AxisSet, Option<DeviceId>, Bytes, bool);
 
 impl<'a> Bounds<'a> {
     /// Creates an empty cache for this machine.
@@ -141,7 +142,8 @@ impl<'a> Bounds<'a> {
         let mesh = &self.topology.mesh;
         let Roles { group, idle, .. } = Roles::new(collective, from, mesh);
         let adds = adds(collective, from, self.topology);
-        let key = (collective.kind(), group, idle, from.local_bytes(mesh), adds);
+        let root = matches!(collective, Collective::Broadcast { .. }).then(|| from.sharding.holder());
+        let key = (collective.kind(), group, idle, root, from.local_bytes(mesh), adds);
         let found = || self::collective(collective, from, self.topology);
         *self.known.borrow_mut().entry(key).or_insert_with(found)
     }
@@ -233,4 +235,35 @@ impl Shape {
 /// Whether devices of a node share links.
 fn shares(topology: &Topology) -> bool {
     topology.machine.axis_ids().any(|axis| topology.is_shared(axis))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Bounds;
+    use crate::collective::Collective;
+    use crate::compiler::{self, Options};
+    use crate::mesh::AxisSet;
+
+    /// On a line, a broadcast from the middle has a lower bound than one from an end, whichever is asked for first.
+    #[test]
+    fn known_bounds_are_those_of_the_same_root() {
+        let source = "mesh {X: 5 line, Y: 2} on tpu_v5e\ndims {I: 8}\nA: bf16[I]{ROOT_X}\nB: bf16[I]{ROOT_X=2}\n\
+                      C[I] = A\nD[I] = B\noutput C, D\n";
+        let program = compiler::check(source).0.expect("a program");
+        let topology = compiler::machine(&program, &Options::default()).expect("a machine");
+        let plan = compiler::plan(&program, &topology, &Options::default()).expect("a plan");
+        let roots =
+            plan.ids().map(|id| plan.step(id).layout.clone()).filter(|layout| layout.sharding.operator.is_root());
+        let mut roots: Vec<_> = roots.collect();
+        let axis = program.mesh.axis_ids().next().expect("an axis");
+        let moved = Collective::Broadcast { axes: AxisSet::one(axis) };
+        for _ in 0..2 {
+            let bounds = Bounds::new(&topology);
+            let known: Vec<_> = roots.iter().map(|from| bounds.collective(&moved, from)).collect();
+            let direct: Vec<_> = roots.iter().map(|from| super::collective(&moved, from, &topology)).collect();
+            assert_eq!(known, direct);
+            assert!(known[0].latency != known[1].latency, "{known:?}");
+            roots.reverse();
+        }
+    }
 }
