@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = [ROOT / "examples", ROOT / "tests/models"]
 COMMANDS = [
     "check", "fmt --check", "plan", "plan --alternatives", "plan --format json", "plan --costs bytes", "show",
-    "compile --emit schedule", "compile --emit schedule --format json", "report", "time", "run", "export --to trace",
+    "compile --emit schedule", "compile --emit schedule --format json", "report --output page.html", "time", "run", "export --to trace",
     "export --to timeline", "export --to schedule-dot", "export --to jax", "export --to stablehlo", "export --to jax-constraints",
 ]
 # What a process holds before it prints.
