@@ -20,8 +20,8 @@ COMMANDS = [
     "compile --emit schedule", "compile --emit schedule --format json", "report --output page.html", "time", "run", "export --to trace",
     "export --to timeline", "export --to schedule-dot", "export --to jax", "export --to stablehlo", "export --to jax-constraints",
 ]
-# What a process holds before it prints.
-BASE = 64e6
+# What a process holds before it prints, and the output from which its memory is compared with it.
+BASE, LARGE = 64e6, 1e6
 
 
 def measured(binary, command, program, folder):
@@ -53,10 +53,8 @@ def main():
             print(f"| `{command}` | 0 | | | | | |")
             continue
         heaviest, longest = max(rows, key=lambda row: row[1]), max(rows, key=lambda row: row[3])
-        multiple = max(max(memory - BASE, 0) / max(printed, 1) for _, memory, printed, _ in rows if printed > 1e6) if any(
-            printed > 1e6 for _, _, printed, _ in rows
-        ) else None
-        shown = f"{multiple:.1f}" if multiple is not None else "-"
+        multiples = [max(memory - BASE, 0) / printed for _, memory, printed, _ in rows if printed > LARGE]
+        shown = f"{max(multiples):.1f}" if multiples else "-"
         figures = f"{heaviest[1] / 1e6:.0f} | {heaviest[0]} | {shown} | {longest[3]:.2f} | {longest[0]}"
         print(f"| `{command}` | {len(rows)} | {figures} |", flush=True)
 
