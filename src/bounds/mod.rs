@@ -244,7 +244,7 @@ mod tests {
     use crate::compiler::{self, Options};
     use crate::mesh::AxisSet;
 
-    /// On a line, a broadcast from the middle has a lower bound than one from an end, whichever is asked for first.
+    /// On a line, a broadcast from the middle has a lower bound than one from an end, in whatever order they are computed.
     #[test]
     fn known_bounds_are_those_of_the_same_root() {
         let source = "mesh {X: 5 line, Y: 2} on tpu_v5e\ndims {I: 8}\nA: bf16[I]{ROOT_X}\nB: bf16[I]{ROOT_X=2}\n\
