@@ -17,8 +17,9 @@ ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = [ROOT / "examples", ROOT / "tests/models"]
 COMMANDS = [
     "check", "fmt --check", "plan", "plan --alternatives", "plan --format json", "plan --costs bytes", "show",
-    "compile --emit schedule", "compile --emit schedule --format json", "report --output page.html", "time", "run", "export --to trace",
-    "export --to timeline", "export --to schedule-dot", "export --to jax", "export --to stablehlo", "export --to jax-constraints",
+    "compile --emit schedule", "compile --emit schedule --format json", "report --output page.html", "time", "run",
+    "export --to trace", "export --to timeline", "export --to schedule-dot", "export --to jax", "export --to stablehlo",
+    "export --to jax-constraints",
 ]
 # What a process holds before it prints, and the output from which its memory is compared with it.
 BASE, LARGE = 64e6, 1e6
