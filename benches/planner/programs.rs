@@ -10,10 +10,10 @@ pub fn proven(plan: &Plan) -> String {
     if plan.is_optimal() {
         return "proven".to_owned();
     }
-    if plan.lower_bound == Time::ZERO {
+    if plan.lower_bound.time == Time::ZERO {
         return "no bound".to_owned();
     }
-    let gap = plan.totals().time().ratio(plan.lower_bound);
+    let gap = plan.totals().time().ratio(plan.lower_bound.time);
     format!("within {gap:.2}x")
 }
 

@@ -195,6 +195,17 @@ impl<'a> Speller<'a> {
         values.filter(has_hole).map(|value| self.statements[value.index()]).collect()
     }
 
+    /// The statements that move arrays for these steps, too, on the way to their own results.
+    pub(super) fn sources(&self, steps: &[StepId]) -> BTreeSet<Span> {
+        let loud = |id| std::iter::successors(Some(id), |id| self.silent_source(*id)).last();
+        let sources = steps.iter().flat_map(|id| self.plan.operands(*id)).filter_map(loud);
+        let is_on_the_way = |id: &StepId| {
+            let step = self.plan.step(*id);
+            matches!(step.op, StepOp::Collective(_)) && self.finals.get(&step.value) != Some(id)
+        };
+        sources.filter(is_on_the_way).map(|id| self.places[&id]).collect()
+    }
+
     /// Whether an unchanged statement would use other arrays than in the plan, because its names have another meaning
     /// or its move is already done.
     pub(super) fn is_misled(&self, statement: Span) -> bool {

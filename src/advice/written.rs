@@ -60,12 +60,19 @@ fn found(plan: &Plan, extent: Extent) -> Diagnostics {
     let faults: BTreeSet<Span> =
         statements.iter().copied().filter(|statement| !needs(&speller, *statement).is_empty()).collect();
     let holes: BTreeSet<Span> = faults.iter().flat_map(|statement| speller.holes(&speller.steps(*statement))).collect();
+    let mut rewritten: BTreeSet<Span> = faults.union(&holes).copied().collect();
+    // A written move whose intermediate array is used in new lines is written in lines as well.
+    for statement in statements.iter().rev() {
+        if rewritten.contains(statement) {
+            rewritten.extend(speller.sources(&speller.steps(*statement)));
+        }
+    }
     let mut found: Vec<(Unwritten, Vec<Fix>)> = Vec::new();
     let mut ahead: Vec<Fix> = parts(plan).into_iter().collect();
     for statement in statements {
         let is_fault = faults.contains(&statement);
         speller.enter(statement);
-        if !is_fault && !holes.contains(&statement) && extent == Extent::Needed && !speller.is_misled(statement) {
+        if !rewritten.contains(&statement) && extent == Extent::Needed && !speller.is_misled(statement) {
             speller.keep(statement);
             continue;
         }

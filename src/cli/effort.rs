@@ -1,4 +1,4 @@
-//! Limits on time and memory: `--time-limit 10s`, `--max-memory 2GB`.
+//! Limits on time, memory and search: `--time-limit 10s`, `--max-memory 2GB`, `--effort 10`.
 //!
 //! The planner stops early and returns the best plan found so far. Lowering, proof and clock cannot stop early, so a
 //! watchdog thread ends the command with an error once a limit is exceeded. It checks one last time
@@ -19,10 +19,12 @@ const PLANNING: u32 = 2;
 const PLANNING_MANY: [u32; 2] = [3, 4];
 /// The planner gets `1 / PLANNING_MEMORY` of the memory.
 const PLANNING_MEMORY: u64 = 4;
+/// Largest factor of `--effort`: a search of days.
+const MOST_EFFORT: i64 = 100_000;
 /// Polling interval of the watchdog.
 const TICK: Duration = Duration::from_millis(20);
 
-/// Limits on time and memory.
+/// Limits on time, memory and search.
 #[derive(Clone, Copy, Debug, Default, Args)]
 pub(super) struct Effort {
     /// Time limit, such as `10s`: the planner uses half of it and returns the best plan found
@@ -31,6 +33,9 @@ pub(super) struct Effort {
     /// Memory limit, such as `2GB`: the planner uses a quarter of it and returns the best plan found
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     max_memory: Option<Bytes>,
+    /// Search up to N times as long for a better plan, or the proof that there is none
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MOST_EFFORT))]
+    effort: Option<u32>,
 }
 
 fn time(text: &str) -> Result<Duration, String> {
@@ -69,7 +74,7 @@ impl Effort {
 
     /// Starts the watchdog and returns the budget of memory.
     fn begin(self) -> Result<Budget, Failure> {
-        let mut budget = Budget::default();
+        let mut budget = Budget::default().times(self.effort.unwrap_or(1));
         if let Some(limit) = self.max_memory {
             resident().ok_or_else(|| Failure::Call("`--max-memory` needs /proc/self/status".to_owned()))?;
             budget = budget.within_memory(Bytes(limit.0 / PLANNING_MEMORY));
@@ -86,7 +91,8 @@ impl Effort {
     pub(super) fn words(self) -> Vec<String> {
         let time = self.time_limit.map(|limit| format!("--time-limit {}ns", limit.as_nanos()));
         let memory = self.max_memory.map(|limit| format!("--max-memory {}B", limit.0));
-        time.into_iter().chain(memory).collect()
+        let effort = self.effort.map(|times| format!("--effort {times}"));
+        time.into_iter().chain(memory).chain(effort).collect()
     }
 }
 
@@ -108,7 +114,7 @@ fn watched() -> MutexGuard<'static, Option<Watched>> {
 impl Watched {
     /// Ends the process if a limit is exceeded.
     fn look(self) {
-        let Effort { time_limit, max_memory } = self.effort;
+        let Effort { time_limit, max_memory, .. } = self.effort;
         if let Some(limit) = time_limit.filter(|limit| self.begin.elapsed() >= *limit) {
             end("time-limit", &format!("not finished after {limit:?}; raise `--time-limit`"));
         }

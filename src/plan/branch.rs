@@ -51,15 +51,11 @@ impl Effort {
 
 /// Why there is no plan.
 pub(super) struct Unsolved<'a> {
-    pub(super) error: PlanError,
-    /// The search, if it ended before all plans were ruled out.
+    pub(super) error: Box<PlanError>,
+    /// Lower bound over the plans that were left out; `None` if all were excluded.
+    pub(super) left_out: Option<u128>,
+    /// The search, if it was cut short.
     pub(super) cut_short: Option<Box<Search<'a>>>,
-}
-
-impl From<PlanError> for Unsolved<'_> {
-    fn from(error: PlanError) -> Self {
-        Unsolved { error, cut_short: None }
-    }
 }
 
 /// Solves the program of a search.
@@ -91,7 +87,13 @@ pub(super) fn solve<'a>(
         tree.keep(tree.search.total(), settled.clone());
     }
     tree.push(Branch { settled: Settled::new(), kept: Rc::default(), from: 0, bound: Score::default() });
-    let mut least = tree.grow()?;
+    let mut least = match tree.grow() {
+        Ok(least) => least,
+        Err(error) => {
+            let left_out = tree.search.left_out(None);
+            return Err(Unsolved { error: Box::new(error), left_out, cut_short: None });
+        }
+    };
     if tree.stop == Stop::Work && effort == Effort::Full && !tree.is_close_to(least) {
         tree.propose();
         tree.improve();
@@ -100,23 +102,30 @@ pub(super) fn solve<'a>(
     search.options.most = most;
     let Some(Best { settled, found, .. }) = best else {
         let error = failure.or_else(|| program.value_ids().last().map(|id| search.unreachable(id)));
-        let cut_short = (stop == Stop::Work).then(|| Box::new(search));
-        return Err(Unsolved { error: error.expect("a program has a value"), cut_short });
+        let (error, is_cut_short) = (error.expect("a program has a value"), stop == Stop::Work);
+        let left_out = search.left_out(is_cut_short.then_some(least));
+        return Err(Unsolved { error: Box::new(error), left_out, cut_short: is_cut_short.then(|| Box::new(search)) });
     };
     if program.values.iter().any(|value| value.pin.is_some()) {
         // Pins are checked on the paths found, so the bound ignores them and covers all plans.
         stop = Stop::Pins;
         search.heeds_pins = false;
-        search.run(&Settled::new(), true, &[])?;
+        run_all(&mut search, &Settled::new(), true)?;
         least = search.total().first();
         search.heeds_pins = true;
     }
     match found {
         Some(found) => search.found = found,
-        None => search.run(&settled, false, &[])?,
+        None => run_all(&mut search, &settled, false)?,
     }
     let work = search.work();
     Ok(Solved { built: build(search), settled, least, stop, work })
+}
+
+/// Searches the whole program.
+fn run_all<'a>(search: &mut Search<'a>, settled: &Settled, relaxed: bool) -> Result<(), Unsolved<'a>> {
+    let result = search.run(settled, relaxed, &[]);
+    result.map_err(|error| Unsolved { error: Box::new(error), left_out: Some(0), cut_short: None })
 }
 
 /// Branches explored in order of their bounds before the search dives for a first plan.

@@ -134,6 +134,12 @@ impl Budget {
         Budget { moves: self.moves.min(most), ..self }
     }
 
+    /// Allows this many times the work.
+    #[must_use]
+    pub fn times(self, factor: u32) -> Budget {
+        Budget { work: self.work.saturating_mul(u64::from(factor)), ..self }
+    }
+
     /// Limits the work to a fraction, for one of many searches.
     #[must_use]
     pub(crate) fn divided_by(self, parts: u64) -> Budget {

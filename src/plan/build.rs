@@ -7,7 +7,10 @@ use super::fused;
 use super::prices::Prices;
 use super::reshard::{Back, Distances, Node, Score};
 use super::search::{FREE, Origin, Search, shift};
-use super::{Budget, Choice, Cost, LocalWork, Objective, Overlap, Plan, Step, StepId, StepOp, Stop, local_cost, usage};
+use super::{
+    Budget, Choice, Cost, LocalWork, LowerBound, Objective, Overlap, Plan, Step, StepId, StepOp, Stop, local_cost,
+    usage,
+};
 use crate::collective::Collective;
 use crate::function::Function;
 use crate::fusion::Access;
@@ -15,7 +18,6 @@ use crate::layout::{Layout, Sharding};
 use crate::mesh::AxisSet;
 use crate::program::{Definition, Program, ValueId};
 use crate::sim::usage::StepUsage;
-use crate::units::Time;
 use petgraph::Direction;
 use petgraph::graph::DiGraph;
 use rustc_hash::FxHashMap;
@@ -155,10 +157,9 @@ impl<'a> Built<'a> {
         let met = builder.search.budget.met();
         // A kernel may take less time than the search has counted. Then the search gives no lower bound.
         let is_bound = costs.objective() == Objective::Bytes || least <= score.first();
-        let lower_bound = match costs.objective() {
-            Objective::Time if met.is_none() && is_bound => Time::from_ticks(least).max(computing),
-            Objective::Time | Objective::Bytes => computing,
-        };
+        let searched = if met.is_none() && is_bound { least } else { 0 };
+        let computing = LowerBound { time: computing, ..LowerBound::default() };
+        let lower_bound = LowerBound::of(costs.objective(), searched).better(computing);
         let stop = match met {
             Some(limit) => limit,
             None if !is_bound => Stop::Gap,
@@ -182,6 +183,7 @@ impl<'a> Built<'a> {
             stop,
             in_parts: false,
             lower_bound,
+            with_split_axes: None,
             budget: builder.search.options.budget,
         }
     }

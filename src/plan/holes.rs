@@ -6,15 +6,14 @@
 
 use super::goal::{Rank, rank};
 use super::layouts::layouts;
-use super::problem::{Problem, Solve};
+use super::problem::{Problem, Solve, Unplanned};
 use super::reshard::SearchOptions;
 use super::score::figure;
-use super::{Budget, Objective, Plan, PlanError, StepOp, Stop, limits};
+use super::{Budget, LowerBound, Objective, Plan, PlanError, StepOp, Stop, limits};
 use crate::layout::Sharding;
 use crate::program::{Definition, Program, ValueId, Wanted};
 use crate::supply::Supply;
 use crate::syntax::Measure;
-use crate::units::Time;
 use itertools::Itertools;
 use std::cmp::Ordering;
 
@@ -25,7 +24,7 @@ const FIRST_RENT: u128 = 16;
 ///
 /// # Errors
 /// If planning fails, or an input has too many layouts.
-pub(super) fn plan(problem: Problem<'_>, solve: Solve<'_>) -> Result<Plan, PlanError> {
+pub(super) fn plan(problem: Problem<'_>, solve: Solve<'_>) -> Result<Plan, Unplanned> {
     let program = problem.program;
     let limit = memory_limit(program);
     let mut tried: Vec<(ValueId, Vec<Sharding>)> = Vec::new();
@@ -74,9 +73,9 @@ impl Holes<'_> {
     }
 
     /// Tries all combinations of layouts.
-    fn one_by_one(&self) -> Result<Plan, PlanError> {
+    fn one_by_one(&self) -> Result<Plan, Unplanned> {
         let mut best: Option<Plan> = None;
-        let (mut bound, mut failure, mut stop) = (None, None, Stop::Optimal);
+        let (mut bound, mut failure, mut stop): (Option<LowerBound>, _, _) = (None, None, Stop::Optimal);
         let mut all_tried = true;
         for choice in self.tried.iter().map(|(_, layouts)| layouts.iter()).multi_cartesian_product() {
             if self.problem.options.budget.is_over() && best.is_some() {
@@ -85,19 +84,25 @@ impl Holes<'_> {
             }
             match (self.solve)(Problem { program: &self.written(choice), ..self.problem }) {
                 Ok(plan) => {
-                    bound = bound.into_iter().chain([plan.lower_bound]).min();
+                    bound = bound.into_iter().chain([plan.lower_bound]).reduce(LowerBound::of_both);
                     let fits = limits::over(&plan) == 0;
                     stop = stop.unless_optimal(if fits { plan.stop } else { plan.stop.unless_optimal(Stop::Limits) });
                     if best.as_ref().is_none_or(|best| self.rank(&plan) < self.rank(best)) {
                         best = Some(plan);
                     }
                 }
-                Err(error) => failure = Some(error),
+                Err(error) => {
+                    if let Some(left_out) = error.left_out {
+                        bound = bound.into_iter().chain([left_out]).reduce(LowerBound::of_both);
+                        stop = stop.unless_optimal(Stop::Work);
+                    }
+                    failure = Some(error);
+                }
             }
         }
         match (best, failure) {
             // No bound is known for combinations that were not tried.
-            (Some(plan), _) => Ok(self.bounded(plan, stop, bound.filter(|_| all_tried).unwrap_or(Time::ZERO))),
+            (Some(plan), _) => Ok(self.bounded(plan, stop, bound.filter(|_| all_tried).unwrap_or_default())),
             (None, Some(error)) => Err(error),
             (None, None) => unreachable!("every input has the layout in which its holes are whole, and that was tried"),
         }
@@ -106,7 +111,7 @@ impl Holes<'_> {
     /// Layouts found by planning at a rent, improved by local search.
     ///
     /// At a rent `r`, the cost of the cheapest plan with rent, minus `r` for all of the memory, is a lower bound.
-    fn by_rent(&self, limit: u128) -> Result<Plan, PlanError> {
+    fn by_rent(&self, limit: u128) -> Result<Plan, Unplanned> {
         let free = (self.solve)(self.problem.with(self.problem.options.without_limits()))?;
         if limits::over(&free) == 0 {
             return Ok(filled(self.problem.program, free));
@@ -130,7 +135,7 @@ impl Holes<'_> {
             let options = SearchOptions { rent: rented, most: u128::MAX, ..cheap };
             let Ok(plan) = (self.solve)(self.problem.with(options.without_limits())) else { break };
             let paid = first.saturating_mul(rent).div_ceil(parts);
-            bound = bound.max(plan.lower_bound.saturating_sub(Time::from_ticks(paid)));
+            bound = bound.better(plan.lower_bound.without(self.objective(), paid));
             let choice = self.choice(&plan);
             let fits = if seen.contains(&choice) {
                 limits::over(&plan) == 0
@@ -189,7 +194,7 @@ impl Holes<'_> {
     }
 
     /// Plans with the layouts of another plan, within the limits.
-    fn within(&self, plan: &Plan, options: SearchOptions) -> Result<Plan, PlanError> {
+    fn within(&self, plan: &Plan, options: SearchOptions) -> Result<Plan, Unplanned> {
         (self.solve)(Problem { program: &self.written(&self.choice(plan)), ..self.problem.with(options) })
     }
 
@@ -276,9 +281,9 @@ impl Holes<'_> {
         solved(options).filter(is_better)
     }
 
-    fn bounded(&self, plan: Plan, stop: Stop, lower_bound: Time) -> Plan {
+    fn bounded(&self, plan: Plan, stop: Stop, lower_bound: LowerBound) -> Plan {
         // By time, a plan is the best if the bounds of all others are not below it.
-        let by_bound = self.objective() == Objective::Time && plan.totals().time() <= lower_bound;
+        let by_bound = self.objective() == Objective::Time && plan.totals().time() <= lower_bound.time;
         let stop = if by_bound && limits::over(&plan) == 0 { Stop::Optimal } else { stop };
         filled(self.problem.program, Plan { stop, lower_bound, ..plan })
     }

@@ -8,17 +8,17 @@
 
 use super::branch::{self, Effort, Solved};
 use super::prices::Prices;
-use super::problem::Problem;
+use super::problem::{Problem, Unplanned};
 use super::reshard::Score;
 use super::search::{Search, Settled};
-use super::{Budget, Costs, Plan, PlanError, Stop};
+use super::{Budget, Costs, LowerBound, Plan, Stop};
 use itertools::Itertools;
 
 /// The cheapest plan under some options.
 ///
 /// # Errors
 /// If planning fails.
-pub(super) fn solve(Problem { program, costs, options }: Problem<'_>) -> Result<Plan, PlanError> {
+pub(super) fn solve(Problem { program, costs, options }: Problem<'_>) -> Result<Plan, Unplanned> {
     // Pins are checked on the cheapest paths, which requires all prices.
     let is_eager = program.values.iter().any(|value| value.pin.is_some());
     let prices = Prices::new(costs, is_eager);
@@ -43,7 +43,10 @@ pub(super) fn solve(Problem { program, costs, options }: Problem<'_>) -> Result<
                     search = *cut_short;
                     continue;
                 }
-                _ => return Err(unsolved.error),
+                _ => {
+                    let left_out = unsolved.left_out.map(|least| LowerBound::of(costs.objective(), least));
+                    return Err(Unplanned { error: unsolved.error, left_out });
+                }
             },
         };
         let is_cut_short = is_look && stop == Stop::Work;
@@ -122,7 +125,7 @@ mod tests {
             assert_eq!(best.stop, Stop::Optimal, "{source}");
             for parts in [10, 30, 100, 300, 1_000, 3_000] {
                 let plan = planned(&source, parts);
-                assert!(plan.lower_bound <= best.time(), "{parts}: a bound above the optimum\n{source}");
+                assert!(plan.lower_bound.time <= best.time(), "{parts}: a bound above the optimum\n{source}");
                 assert!(plan.time() >= best.time(), "{parts}: a plan below the optimum\n{source}");
                 assert!(plan.stop != Stop::Optimal || plan.time() == best.time(), "{parts}: no optimum\n{source}");
                 stops.push(plan.stop);

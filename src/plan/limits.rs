@@ -4,11 +4,11 @@
 //! that takes more operations than the others leave, a step that needs more memory than the limit. If this is not
 //! sufficient, operations get a penalty, and steps less memory, until a plan fits.
 
-use super::problem::{Problem, Solve};
+use super::problem::{Problem, Solve, Unplanned};
 use super::reshard::SearchOptions;
 use super::resident::resident;
 use super::score::figure;
-use super::{Budget, Plan, PlanError, StepOp, Stop};
+use super::{Budget, Plan, StepOp, Stop};
 use crate::mesh::DeviceId;
 use crate::program::Program;
 use crate::recipe::Tuner;
@@ -21,7 +21,7 @@ const CAUTIOUS_ROUND: u32 = 12;
 ///
 /// # Errors
 /// If planning fails under these options.
-pub(super) fn plan(problem: Problem<'_>, solve: Solve<'_>) -> Result<Plan, PlanError> {
+pub(super) fn plan(problem: Problem<'_>, solve: Solve<'_>) -> Result<Plan, Unplanned> {
     let Problem { program, costs, options } = problem;
     let limits = Limits::of(program);
     let solved = |options: SearchOptions| {

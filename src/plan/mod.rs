@@ -259,7 +259,7 @@ pub fn plan(program: &Program, costs: &dyn Costs) -> Result<Plan, PlanError> {
 pub fn plan_as(program: &Program, costs: &dyn Costs, request: Request) -> Result<Plan, PlanError> {
     let Request { alternatives, budget, .. } = request;
     let options = SearchOptions { alternatives, budget, ..SearchOptions::new(Allowed::Moves) };
-    stages::solve(&stages::of(request), Problem { program, costs, options })
+    stages::solve(&stages::of(request), Problem { program, costs, options }).map_err(|unplanned| *unplanned.error)
 }
 
 /// Plans a program without splitting axes.
@@ -271,7 +271,7 @@ pub fn plan_as(program: &Program, costs: &dyn Costs, request: Request) -> Result
 /// As for [`plan`].
 pub fn plan_on_whole_axes(program: &Program, costs: &dyn Costs) -> Result<Plan, PlanError> {
     let options = SearchOptions::new(Allowed::Moves);
-    stages::solve(&stages::ON_WHOLE_AXES, Problem { program, costs, options })
+    stages::solve(&stages::ON_WHOLE_AXES, Problem { program, costs, options }).map_err(|unplanned| *unplanned.error)
 }
 
 /// Moves that are allowed where no statement writes one.
@@ -341,6 +341,48 @@ pub enum PlanError {
     },
 }
 
+/// A lower bound over plans.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LowerBound {
+    /// Time of all steps in sequence: that of the plan if it is optimal by time; the compute time if plans are chosen by
+    /// bytes or not all layouts were searched.
+    pub time: Time,
+    /// Bytes that a device receives, summed over the steps; 0 if plans are not chosen by bytes or not all layouts were
+    /// searched.
+    pub received: Bytes,
+}
+
+impl LowerBound {
+    /// The bound that is given by a lower bound on an objective.
+    fn of(objective: Objective, least: u128) -> LowerBound {
+        match objective {
+            Objective::Time => LowerBound { time: Time::from_ticks(least), ..LowerBound::default() },
+            Objective::Bytes => {
+                LowerBound { received: Bytes(u64::try_from(least).unwrap_or(u64::MAX)), ..LowerBound::default() }
+            }
+        }
+    }
+
+    /// The bound over two sets of plans together.
+    fn of_both(self, other: LowerBound) -> LowerBound {
+        LowerBound { time: self.time.min(other.time), received: self.received.min(other.received) }
+    }
+
+    /// The better one of two bounds over the same plans.
+    fn better(self, other: LowerBound) -> LowerBound {
+        LowerBound { time: self.time.max(other.time), received: self.received.max(other.received) }
+    }
+
+    /// The bound that is lower by an amount of the objective.
+    fn without(self, objective: Objective, paid: u128) -> LowerBound {
+        let paid = LowerBound::of(objective, paid);
+        LowerBound {
+            time: self.time.saturating_sub(paid.time),
+            received: Bytes(self.received.0.saturating_sub(paid.received.0)),
+        }
+    }
+}
+
 /// A step of a plan; ids are in the order of the steps.
 pub type StepId = NodeIndex<u32>;
 
@@ -380,9 +422,10 @@ pub struct Plan {
     pub stop: Stop,
     /// Whether plans with split axes were searched; [`Plan::stop`] then includes them.
     pub in_parts: bool,
-    /// Lower bound on the time of all plans under the cost model: the time of this plan if it is optimal by time; the
-    /// compute time if plans are chosen by bytes or not all layouts were searched.
-    pub lower_bound: Time,
+    /// Lower bound over all plans under the cost model, on the axes that were searched to the end.
+    pub lower_bound: LowerBound,
+    /// Lower bound over plans with whole or split axes, if the search of the latter was not completed.
+    pub with_split_axes: Option<LowerBound>,
     /// The moves that were allowed.
     pub budget: Budget,
 }
@@ -493,7 +536,8 @@ impl Plan {
             Some(fastest) => {
                 let instead = Some((self.totals().time(), self.time()));
                 let (rewritten, split) = (self.rewritten, self.split);
-                Plan { lower_bound: self.lower_bound, stop: Stop::Whole, instead, rewritten, split, ..fastest }
+                let (lower_bound, with_split_axes) = (self.lower_bound, self.with_split_axes);
+                Plan { lower_bound, with_split_axes, stop: Stop::Whole, instead, rewritten, split, ..fastest }
             }
             None => self,
         }
@@ -542,7 +586,9 @@ impl Plan {
                 self.stop = self.stop.unless_optimal(Stop::Methods);
             }
             // A requested method may even be faster than planned.
-            self.lower_bound = self.lower_bound.saturating_sub(before.saturating_sub(time) * self.times(id));
+            let saved = (before.saturating_sub(time) * self.times(id)).ticks();
+            self.lower_bound = self.lower_bound.without(Objective::Time, saved);
+            self.with_split_axes = self.with_split_axes.map(|bound| bound.without(Objective::Time, saved));
             self.steps[id] = next;
         }
         self

@@ -8,9 +8,9 @@
 //! this property do not support split axes.
 
 use super::goal::rank;
-use super::problem::{Problem, Solve};
+use super::problem::{Problem, Solve, Unplanned};
 use super::reshard::SearchOptions;
-use super::{Allowed, Budget, Plan, PlanError};
+use super::{Allowed, Budget, Plan};
 use crate::layout::Sharding;
 use crate::mesh::{Axes, AxisSet, Mesh};
 use crate::program::{Definition, ExpectationKind, Program, Wanted};
@@ -19,7 +19,7 @@ use crate::program::{Definition, ExpectationKind, Program, Wanted};
 ///
 /// # Errors
 /// If planning fails.
-pub(super) fn plan(problem: Problem<'_>, solve: Solve<'_>) -> Result<Plan, PlanError> {
+pub(super) fn plan(problem: Problem<'_>, solve: Solve<'_>) -> Result<Plan, Unplanned> {
     let Problem { program, costs, options } = problem;
     let whole = solve(problem)?;
     let pinned = program.values.iter().any(|value| value.pin.is_some());
@@ -37,8 +37,12 @@ pub(super) fn plan(problem: Problem<'_>, solve: Solve<'_>) -> Result<Plan, PlanE
     match solve(Problem { program: &program, costs: costs.as_ref(), options }) {
         Ok(found) if figure(&found) < figure(&whole) => Ok(Plan { in_parts: true, ..found }),
         // If all plans with split axes were searched, none is better than the plan with whole axes.
-        Ok(found) => Ok(Plan { in_parts: found.is_optimal(), ..whole }),
-        Err(error) => Ok(Plan { in_parts: !matches!(error, PlanError::TooLarge { .. }), ..whole }),
+        Ok(found) if found.is_optimal() => Ok(Plan { in_parts: true, ..whole }),
+        // A mesh of parts has the plans with whole axes, too.
+        Ok(found) => Ok(Plan { with_split_axes: Some(found.lower_bound), ..whole }),
+        Err(Unplanned { left_out, .. }) => {
+            Ok(Plan { in_parts: left_out.is_none(), with_split_axes: left_out, ..whole })
+        }
     }
 }
 
@@ -112,7 +116,54 @@ fn cut(program: &Program, mesh: Mesh, parts: &[Axes]) -> Program {
 #[cfg(test)]
 mod tests {
     use super::primes;
+    use crate::compiler::{self, Options, Overlapping, Resharding};
+    use crate::costs::CostModel;
+    use crate::plan::{Budget, Plan};
     use itertools::Itertools;
+
+    /// With small limits, searches of split axes are cut short. Then nothing is claimed that the whole search refutes.
+    #[test]
+    fn short_searches_of_split_axes_claim_nothing_false() {
+        let (mut whole_alone, mut bounded, mut complete) = (0, 0, 0);
+        // With primes as extents, only `B` and `H` can be sharded, each over a part of an axis.
+        let dims = [("S: 512, K: 128", "S_X, D"), ("S: 509, K: 127", "S, D_X")];
+        for (mesh, (extents, layout)) in ["X: 4", "X: 8"].into_iter().cartesian_product(dims) {
+            let source = format!(
+                "mesh {{{mesh}}} on tpu_v5p\ndims {{B: 2, D: 4096, H: 2, {extents}}}\nx: bf16[B, {layout}]\n\
+                 Wq: bf16[D_X, H, K]\nWk: bf16[D_X, H, K]\nWo: bf16[H, K, D_X]\nq[B, S, H, K]_? = x * Wq\n\
+                 k[B, S, H, K]_? = x * Wk\na = relu(q) .* k\no[B, S, D]_? = a * Wo\ny = o + x\noutput y\noutput a\n"
+            );
+            let planned = |parts: u64| -> Plan {
+                let budget = Budget::default().divided_by(parts);
+                let (overlap, reshard) = (Overlapping::None, Resharding::Chains);
+                let options = Options {
+                    budget,
+                    costs: CostModel::Bytes,
+                    overlap,
+                    reshard,
+                    as_written: true,
+                    ..Options::default()
+                };
+                let program = compiler::check(&source).0.expect("a program");
+                let topology = compiler::machine(&program, &options).expect("a machine");
+                compiler::plan(&program, &topology, &options).expect("a plan")
+            };
+            let received = |plan: &Plan| plan.totals().received();
+            let best = received(&planned(1));
+            for parts in [10, 100, 1_000, 10_000, 100_000] {
+                let plan = planned(parts);
+                let claimed = plan.is_optimal() && plan.in_parts;
+                assert!(!claimed || received(&plan) == best, "{parts}: a better plan\n{source}");
+                let bound = if plan.in_parts { Some(plan.lower_bound) } else { plan.with_split_axes };
+                let least = bound.unwrap_or_default().received;
+                assert!(least <= best, "{parts}: a bound of {least} above {best}\n{source}");
+                whole_alone += usize::from(plan.is_optimal() && !plan.in_parts);
+                bounded += usize::from(plan.with_split_axes.is_some() && least.0 > 0);
+                complete += usize::from(claimed);
+            }
+        }
+        assert!(whole_alone > 0 && bounded > 0 && complete > 0, "{whole_alone} {bounded} {complete}");
+    }
 
     #[test]
     fn sizes_are_products_of_primes() {

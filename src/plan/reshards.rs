@@ -3,11 +3,10 @@
 //! The search uses sequences of collectives. Sending the data of a chain directly loads the links less, since no
 //! piece takes a detour. So each chain of a plan is tried as one move.
 
-use super::{Cost, Plan, Step, StepId, StepOp, Stop};
+use super::{Cost, LowerBound, Plan, Step, StepId, StepOp, Stop};
 use crate::collective::{Collective, CollectiveKind};
 use crate::program::Definition;
 use crate::recipe::Tuner;
-use crate::units::Time;
 use petgraph::Direction;
 use std::collections::BTreeMap;
 
@@ -113,7 +112,7 @@ impl Plan {
             chain[..chain.len() - 1].iter().for_each(|id| left_out[id.index()] = true);
         }
         // The search covers only chains of collectives, so its bound does not hold here.
-        self.lower_bound = Time::ZERO;
+        (self.lower_bound, self.with_split_axes) = (LowerBound::default(), None);
         self.stop = Stop::Reshards;
         let order: Vec<StepId> = self.ids().filter(|id| !left_out[id.index()]).collect();
         let heads = replaced.iter().map(|(id, (chain, step))| (*id, (self.operands(chain[0]), step.clone())));

@@ -4,9 +4,9 @@
 //! kept. Bounds refer to the final program.
 
 use super::goal::Goal;
-use super::problem::{Problem, Solve};
+use super::problem::{Problem, Solve, Unplanned};
 use super::reshard::SearchOptions;
-use super::{Budget, Costs, Plan, PlanError, Step, StepId, StepOp, Stop};
+use super::{Budget, Costs, Plan, Step, StepId, StepOp, Stop};
 use crate::mesh::AxisSet;
 use crate::program::{Program, Rewritten, ValueId, Wanted};
 use crate::span::Span;
@@ -27,7 +27,7 @@ pub struct Rewriting {
 ///
 /// # Errors
 /// If planning fails.
-pub(super) fn plan(problem: Problem<'_>, solve: Solve<'_>) -> Result<Plan, PlanError> {
+pub(super) fn plan(problem: Problem<'_>, solve: Solve<'_>) -> Result<Plan, Unplanned> {
     let Problem { program, costs, options } = problem;
     let plan = solve(problem)?;
     // The work of a search that did not end is not repeated for each rewrite.

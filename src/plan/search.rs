@@ -1159,6 +1159,11 @@ impl<'a> Search<'a> {
         }
     }
 
+    /// Lower bound over the plans that this search leaves out, given that over those that it has not looked into yet.
+    pub(super) fn left_out(&self, waiting: Option<u128>) -> Option<u128> {
+        if self.budget.is_restricted() { Some(0) } else { waiting }
+    }
+
     pub(super) fn unreachable(&self, id: ValueId) -> PlanError {
         let value = self.program.value(id);
         if self.budget.is_exhausted() {

@@ -5,8 +5,8 @@
 //! that are spread over all devices without communication around them are not tried.
 
 use super::goal::Goal;
-use super::problem::{Problem, Solve};
-use super::{Plan, PlanError, StepOp};
+use super::problem::{Problem, Solve, Unplanned};
+use super::{Plan, StepOp};
 use crate::mesh::AxisSet;
 use crate::program::{Definition, Program, ValueId};
 use std::collections::BTreeSet;
@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 ///
 /// # Errors
 /// If planning fails.
-pub(super) fn plan(problem: Problem<'_>, solve: Solve<'_>) -> Result<Plan, PlanError> {
+pub(super) fn plan(problem: Problem<'_>, solve: Solve<'_>) -> Result<Plan, Unplanned> {
     let Problem { program, costs, options } = problem;
     let mut best = solve(problem)?;
     let mut split: BTreeSet<ValueId> = BTreeSet::new();

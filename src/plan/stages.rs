@@ -2,8 +2,8 @@
 //!
 //! The last stage hands each problem to [`lazy`], which searches the values with one set of prices after the other.
 
-use super::problem::{Problem, Stage};
-use super::{Plan, PlanError, Request, holes, lazy, limits, parts, rewrites, splits, unit_axes, written};
+use super::problem::{Problem, Stage, Unplanned};
+use super::{Plan, Request, holes, lazy, limits, parts, rewrites, splits, unit_axes, written};
 
 /// The stages for a request, the outermost first.
 pub(super) fn of(request: Request) -> Vec<Stage> {
@@ -34,7 +34,7 @@ pub(super) const ON_WHOLE_AXES: [Stage; 3] = [unit_axes::plan, holes::plan, limi
 ///
 /// # Errors
 /// If planning fails.
-pub(super) fn solve(stages: &[Stage], problem: Problem<'_>) -> Result<Plan, PlanError> {
+pub(super) fn solve(stages: &[Stage], problem: Problem<'_>) -> Result<Plan, Unplanned> {
     match stages {
         [first, rest @ ..] => first(problem, &|problem| solve(rest, problem)),
         [] => lazy::solve(problem),

@@ -5,9 +5,9 @@
 //! far as they are preserved.
 
 use super::layouts::unit_axes;
-use super::problem::{Problem, Solve};
+use super::problem::{Problem, Solve, Unplanned};
 use super::search::FREE;
-use super::{Plan, PlanError, Step, StepId, StepOp, parts};
+use super::{Plan, Step, StepId, StepOp, parts};
 use crate::collective::Collective;
 use crate::einsum::Einsum;
 use crate::layout::{Layout, Sharding};
@@ -20,7 +20,7 @@ use crate::sim::usage::StepUsage;
 ///
 /// # Errors
 /// If planning fails.
-pub(super) fn plan(problem: Problem<'_>, solve: Solve<'_>) -> Result<Plan, PlanError> {
+pub(super) fn plan(problem: Problem<'_>, solve: Solve<'_>) -> Result<Plan, Unplanned> {
     match without(problem.program) {
         Some(reduced) => Ok(labelled(problem.program, solve(Problem { program: &reduced, ..problem })?)),
         None => solve(problem),

@@ -8,7 +8,7 @@ use super::why::{Pin, Product};
 use crate::diag::{Diagnostics, Severity};
 use crate::mesh::{Axis, AxisId, DeviceId, Mesh};
 use crate::picture::blocks::{Along, Blocks, Split};
-use crate::plan::{Plan, Rewriting, StepId, StepOp};
+use crate::plan::{LowerBound, Plan, Rewriting, StepId, StepOp};
 use crate::sim::clock::Timing;
 use crate::sim::proof::Proof;
 use crate::sim::values::Numerics;
@@ -276,11 +276,28 @@ struct OptimalDocument {
     proven: bool,
     /// Reason why the search ended.
     stop: &'static str,
-    lower_bound_s: Seconds,
+    #[serde(flatten)]
+    lower_bound: LowerBoundDocument,
     /// Cost model: `book`, `bytes` or `exact`.
     model: &'static str,
     /// Whether plans with split axes were searched.
     axes_in_parts: bool,
+    /// Lower bound over plans with whole or split axes, if the search of the latter was not completed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    with_split_axes: Option<LowerBoundDocument>,
+}
+
+#[derive(Debug, Serialize)]
+struct LowerBoundDocument {
+    lower_bound_s: Seconds,
+    lower_bound_received_bytes: u64,
+}
+
+impl LowerBoundDocument {
+    fn new(bound: LowerBound, findings: &Findings<'_>) -> LowerBoundDocument {
+        let lower_bound_s = findings.seconds(bound.time);
+        LowerBoundDocument { lower_bound_s, lower_bound_received_bytes: bound.received.0 }
+    }
 }
 
 impl From<(String, u64, Vec<usize>)> for PipelineDocument {
@@ -324,9 +341,10 @@ pub fn plan<'a>(
         optimal: OptimalDocument {
             proven: plan.is_optimal(),
             stop: plan.stop.name(),
-            lower_bound_s: findings.seconds(plan.lower_bound),
+            lower_bound: LowerBoundDocument::new(plan.lower_bound, findings),
             model: plan.costs,
             axes_in_parts: plan.in_parts,
+            with_split_axes: plan.with_split_axes.map(|bound| LowerBoundDocument::new(bound, findings)),
         },
         time: None,
         proof: None,

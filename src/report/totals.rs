@@ -5,7 +5,7 @@ use super::run;
 use super::why::Product;
 use crate::costs::Unit;
 use crate::plan::{Rewriting, StepId, StepOp, Stop};
-use crate::units::Time;
+use crate::units::{Bytes, Time};
 use itertools::Itertools;
 use std::cmp::Reverse;
 use std::fmt::Write as _;
@@ -78,7 +78,11 @@ impl Findings<'_> {
         let plan = self.plan;
         if plan.is_optimal() {
             let axes = if plan.in_parts { "whole and split axes" } else { "whole axes" };
+            let received = plan.with_split_axes.map_or(Bytes(0), |bound| bound.received);
             return match plan.costs {
+                "bytes" if received.0 > 0 => {
+                    format!("optimal: no plan receives fewer bytes ({axes}; with split axes at least {received})")
+                }
                 "bytes" => format!("optimal: no plan receives fewer bytes ({axes})"),
                 "book" => format!("optimal in sequence: no plan is faster by the book's formulas ({axes})"),
                 _ => format!("optimal in sequence: no plan has a smaller total under this cost model ({axes})"),
@@ -103,8 +107,15 @@ impl Findings<'_> {
             Stop::Work => "the search stopped at its work limit",
             Stop::Gap | Stop::Optimal | Stop::Reshards | Stop::Whole => "no cheaper plan was found",
         };
-        let bound = self.seconds(plan.lower_bound);
-        if bound.is_negligible() {
+        let least = plan.with_split_axes.unwrap_or(plan.lower_bound);
+        let (bound, received) = (self.seconds(least.time), least.received);
+        if received.0 > 0 {
+            let ratio = self.totals.received().0 as f64 / received.0 as f64;
+            return format!(
+                "not proven optimal: every plan receives at least {received}, this plan {ratio:.2}x; {why}"
+            );
+        }
+        if plan.costs == "bytes" || bound.is_negligible() {
             return format!("not proven optimal: lower bound unknown; {why}");
         }
         let ratio = self.totals.time().ratio(bound.time);
@@ -190,12 +201,12 @@ mod tests {
         compiled.plan.stop = Stop::Gap;
         // A tick of the machine is far below the printed precision.
         for bound in [Time::ZERO, Time::from_ticks(1)] {
-            compiled.plan.lower_bound = bound;
+            compiled.plan.lower_bound.time = bound;
             let text = Findings::new(&compiled.plan, &compiled.topology).totals_text();
             let line = "lower bound unknown; no cheaper plan was found\n";
             assert!(text.contains(line) && !text.contains("0.00 ns"), "{text}");
         }
-        compiled.plan.lower_bound = compiled.plan.totals().time();
+        compiled.plan.lower_bound.time = compiled.plan.totals().time();
         let text = Findings::new(&compiled.plan, &compiled.topology).totals_text();
         assert!(text.contains("this plan 1.00x; no cheaper plan"), "{text}");
     }

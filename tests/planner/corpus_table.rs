@@ -128,7 +128,7 @@ fn row(row: &Row) -> (String, f64) {
         row.program,
         show_seconds(row.scale.xla_time_us * 1e-6),
         show_seconds(time * 1e-6),
-        scale_of(&book).show(book.lower_bound),
+        scale_of(&book).show(book.lower_bound.time),
         bytes(row.scale.xla_bytes),
         bytes(fewest.totals().received().0),
         scale.show(exact.plan.totals().time()),

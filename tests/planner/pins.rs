@@ -118,7 +118,7 @@ fn every_pin_is_obeyed_at_the_least_cost_or_refused() {
                     let pinned = plan.choices[0].pinned.as_ref().expect("a pinned choice");
                     assert_eq!((pinned.text.as_str(), pinned.best.time), (&*format!("by {pin}"), time(&free)));
                     assert_eq!(plan.is_optimal(), least == time(&free), "{source}{plan}");
-                    assert!(plan.lower_bound <= least);
+                    assert!(plan.lower_bound.time <= least);
                     obeyed += 1;
                 }
                 (Err(codes), None) => {

@@ -73,11 +73,11 @@ impl Planner<'_> {
         let time = plan.totals().time();
         match self.model {
             Model::Book => {
-                assert_eq!(plan.lower_bound, time, "\n{source}\n{plan}");
+                assert_eq!(plan.lower_bound.time, time, "\n{source}\n{plan}");
                 let floor = costs::floor(&plan, self.topology);
                 assert!(floor.is_none_or(|floor| floor.time <= time), "\n{source}\n{plan}");
             }
-            Model::Bytes => assert!(plan.lower_bound <= time, "\n{source}\n{plan}"),
+            Model::Bytes => assert!(plan.lower_bound.time <= time, "\n{source}\n{plan}"),
         }
     }
 
