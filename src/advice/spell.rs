@@ -492,7 +492,10 @@ impl<'a> Speller<'a> {
             };
             self.bind(id, value, name.clone());
             if plan.program.value(value).definition == (Definition::Input { supply: Supply::Counted }) {
-                // `iota_I` needs no declaration, which would make it an input of the program.
+                // `iota_I` has its meaning everywhere and needs no declaration, which would make it an input of the program.
+                if let Some((_, outside)) = &mut self.block {
+                    outside.insert(name, id);
+                }
                 continue;
             }
             let is_donated = plan.program.value(value).definition == Definition::Input { supply: Supply::Donated };

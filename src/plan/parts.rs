@@ -10,7 +10,7 @@
 use super::goal::rank;
 use super::problem::{Problem, Solve, Unplanned};
 use super::reshard::SearchOptions;
-use super::{Allowed, Budget, Plan};
+use super::{Allowed, Budget, LowerBound, Plan};
 use crate::layout::Sharding;
 use crate::mesh::{Axes, AxisSet, Mesh};
 use crate::program::{Definition, ExpectationKind, Program, Wanted};
@@ -40,8 +40,11 @@ pub(super) fn plan(problem: Problem<'_>, solve: Solve<'_>) -> Result<Plan, Unpla
         Ok(found) if found.is_optimal() => Ok(Plan { in_parts: true, ..whole }),
         // A mesh of parts has the plans with whole axes, too.
         Ok(found) => Ok(Plan { with_split_axes: Some(found.lower_bound), ..whole }),
-        Err(Unplanned { left_out, .. }) => {
-            Ok(Plan { in_parts: left_out.is_none(), with_split_axes: left_out, ..whole })
+        Err(Unplanned { left_out: None, .. }) => Ok(Plan { in_parts: true, ..whole }),
+        Err(Unplanned { left_out: Some(left_out), .. }) => {
+            let totals = whole.totals();
+            let bound = left_out.of_both(LowerBound { time: totals.time(), received: totals.received() });
+            Ok(Plan { with_split_axes: Some(bound), ..whole })
         }
     }
 }
