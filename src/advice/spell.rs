@@ -500,7 +500,14 @@ impl<'a> Speller<'a> {
             }
             let is_donated = plan.program.value(value).definition == Definition::Input { supply: Supply::Donated };
             let donated = if is_donated { " donated" } else { "" };
-            lines.push(format!("{name}: {}{}{donated}", plan.program.value(value).dtype, self.brackets(value, id)));
+            // With its axes of size 1, which the plan may lack.
+            let brackets = match &plan.program.value(value).wanted {
+                Wanted::Exact(wanted) => {
+                    plan.program.layout(value, wanted.clone()).brackets(&plan.program.mesh, &plan.program.dims)
+                }
+                Wanted::Partly(_) | Wanted::Free => self.brackets(value, id),
+            };
+            lines.push(format!("{name}: {}{brackets}{donated}", plan.program.value(value).dtype));
         }
         lines
     }
@@ -531,7 +538,7 @@ impl<'a> Speller<'a> {
         let operand = *self.plan.operands(id).first()?;
         let mut lines = Vec::new();
         let users = |step: StepId| self.plan.steps.neighbors(step).count();
-        let is_slice = matches!(collective, Collective::Slice { .. });
+        let is_slice = matches!(collective, Collective::Slice { .. }) && !self.opens_a_sum(id);
         let computes = |user: StepId| !matches!(self.plan.step(user).op, StepOp::Collective(_));
         if is_slice && self.plan.steps.neighbors(id).all(computes) && users(id) > 0 && step.user != step.value {
             // Statements that use it slice it again.
@@ -604,6 +611,21 @@ impl<'a> Speller<'a> {
         }
         self.bind(id, step.value, new);
         Some(lines)
+    }
+
+    /// Whether a sum is open because all operands that it depends on are sliced: whole ones leave no open sum.
+    fn opens_a_sum(&self, slice: StepId) -> bool {
+        let plan = self.plan;
+        let axes = |id: StepId| plan.step(id).layout.sharding.dim_axes();
+        self.plan.steps.neighbors(slice).any(|user| {
+            let open = plan.step(user).layout.sharding.open.intersection(axes(slice));
+            let has = |id: StepId, axis| axes(id).contains(axis);
+            let is_sliced = |id: StepId, axis| self.silent_source(id).is_some_and(|source| !has(source, axis));
+            matches!(plan.step(user).op, StepOp::Product { .. })
+                && open.iter().any(|axis| {
+                    plan.operands(user).into_iter().all(|operand| !has(operand, axis) || is_sliced(operand, axis))
+                })
+        })
     }
 
     /// The name of a step at the start of a repeat; the body uses only this name.
