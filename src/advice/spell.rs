@@ -398,14 +398,19 @@ impl<'a> Speller<'a> {
         let block = self.block.as_ref().map(|(body, _)| self.plan.program.repeats[*body].span);
         before.append(&mut self.starts);
         own.extend(self.inputs(statement));
+        let mut renamed = BTreeSet::new();
         for id in &steps {
+            // A name is given to an array before it is carried in another layout.
+            if self.carried_as(*id).is_some() {
+                own.extend(self.renamed(statement, &mut renamed));
+            }
             if block.is_some() && self.plan.body(*id).is_none() {
                 before.extend(self.outside(*id, statement)?);
             } else {
                 own.extend(self.step(*id, statement)?);
             }
         }
-        own.extend(self.renamed(statement));
+        own.extend(self.renamed(statement, &mut renamed));
         for alias in self.aliases(statement) {
             let id = self.resolved(alias.value)?;
             let text = self.name(alias.value, id)?;
@@ -441,7 +446,9 @@ impl<'a> Speller<'a> {
     }
 
     /// The lines of results that need no step: arrays with renamed dims, or already moved.
-    fn renamed(&mut self, statement: Span) -> Vec<String> {
+    ///
+    /// - `known`: the results that have lines already.
+    fn renamed(&mut self, statement: Span, known: &mut BTreeSet<ValueId>) -> Vec<String> {
         let program = &self.plan.program;
         let mut last: BTreeMap<&str, ValueId> = BTreeMap::new();
         for value in self.results(statement) {
@@ -453,7 +460,16 @@ impl<'a> Speller<'a> {
                 _ => drop(last.remove(name)),
             }
         }
-        last.into_values().filter_map(|result| self.renaming(result)).collect()
+        let mut lines = Vec::new();
+        for result in last.into_values() {
+            if !known.contains(&result)
+                && let Some(line) = self.renaming(result)
+            {
+                known.insert(result);
+                lines.push(line);
+            }
+        }
+        lines
     }
 
     /// The line of a result that needs no step.
