@@ -9,7 +9,7 @@ use std::path::Path;
 const SOURCES: [(&str, &[&str], &str); 7] = [
     ("corpus.md", &["5 %"], "tests/planner/corpus_table.rs"),
     ("formats.md", &["1 %"], "src/export/msccl/build.rs"),
-    ("import.md", &["0.737 GB"], "tests/imported/xla.py"),
+    ("import.md", &["0.737 GB", "664 MB"], "tests/imported/xla.py"),
     ("machines.md", &["90 %", "16.6 us", "7.1 us"], "tests/measured/collectives.csv"),
     // Sizes and time limits.
     ("mpi.md", &["0.5 s", "1 s", "4 MB", "1 MB"], "src/engine/mpi"),

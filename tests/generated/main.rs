@@ -103,7 +103,7 @@ fn legal_programs_go_through_every_stage() {
     let long = number("SHARDC_PROGRAMS");
     let count = long.unwrap_or(FIXED);
     // Small programs are faster, large ones cover more.
-    let most = |seed: u64| if long.is_some() && seed.is_multiple_of(8) { Size::LARGE } else { Size::SMALL };
+    let most = |seed: u64| if long.is_some() && seed.is_multiple_of(32) { Size::LARGE } else { Size::SMALL };
     let (found, next) = (Mutex::new(Found::default()), AtomicU64::new(first));
     let work = || loop {
         let seed = next.fetch_add(1, Ordering::Relaxed);

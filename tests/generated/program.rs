@@ -326,7 +326,7 @@ impl Writer<'_> {
             return self.statement_input();
         }
         let axis = self.choices.below(self.machine.leaves.len());
-        let [first, second] = self.choices.one(&[["8", "12"], ["16", "4"], ["6", "1k"], ["5", "3"]]);
+        let [first, second] = self.choices.one(&[["8", "12"], ["16", "4"], ["1", "1k"], ["5", "3"]]);
         let (one, two) = (self.name(), self.name());
         let script = subscript(self.choices, &self.machine, &[axis]);
         let (from, to) = if self.choices.chance(1, 2) { (script.as_str(), "") } else { ("", script.as_str()) };

@@ -89,7 +89,7 @@ def main():
     arguments = argparse.ArgumentParser()
     arguments.add_argument("binary")
     arguments.add_argument("folder", type=Path)
-    arguments.add_argument("names", nargs="*", default=list(models.MODELS))
+    arguments.add_argument("names", nargs="*", default=[name for name in models.MODELS if name != "operations"])
     arguments.add_argument("--effort", default="1")
     arguments = arguments.parse_args()
     binary, folder = arguments.binary, arguments.folder
