@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Figures in the text, and the test, source or script that they come from.
-const SOURCES: [(&str, &[&str], &str); 7] = [
+const SOURCES: [(&str, &[&str], &str); 8] = [
     ("corpus.md", &["5 %"], "tests/planner/corpus_table.rs"),
     ("formats.md", &["1 %"], "src/export/msccl/build.rs"),
     ("import.md", &["0.737 GB", "664 MB"], "tests/imported/xla.py"),
@@ -14,6 +14,7 @@ const SOURCES: [(&str, &[&str], &str); 7] = [
     // Sizes and time limits.
     ("mpi.md", &["0.5 s", "1 s", "4 MB", "1 MB"], "src/engine/mpi"),
     ("planning.md", &["0.01 %", "1 %", "139.8 us", "46.60 us", "2.70 ms"], "tests/planner/overlap.rs"),
+    ("planning.md", &["161 MB", "4.2 s"], "tests/resources/measure.py"),
     ("schedules.md", &["186.4 us", "193.7 us", "1 us", "194 us"], "tests/schedules/given.rs"),
 ];
 
