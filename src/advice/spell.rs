@@ -506,7 +506,7 @@ impl<'a> Speller<'a> {
                 Some(name) => name,
                 None => self.fresh("A"),
             };
-            self.bind(id, value, name.clone());
+            self.bind_written(id, value, name.clone());
             if plan.program.value(value).definition == (Definition::Input { supply: Supply::Counted }) {
                 // `iota_I` has its meaning everywhere and needs no declaration, which would make it an input of the program.
                 if let Some((_, outside)) = &mut self.block {
