@@ -127,7 +127,9 @@ impl Tuner<'_> {
 
     /// The candidate with gathers kept as one operation; `None` without gathers.
     fn kept(&self, problem: &Problem) -> Result<Option<Vec<Stage>>, Flaw> {
-        let gathers = || problem.on().map(|(dim, axes)| Stage::KeptGather { axes, dim });
+        // Axes of size 1 gather nothing, also inside of a kernel.
+        let on = || problem.on().filter(|(_, axes)| axes.group_size(&self.topology.mesh) > 1);
+        let gathers = || on().map(|(dim, axes)| Stage::KeptGather { axes, dim });
         Ok(match problem.kind {
             CollectiveKind::AllGather => Some(gathers().collect()),
             CollectiveKind::AllReduce if self.scatters(problem, &problem.runs(&self.topology.mesh)) => {
