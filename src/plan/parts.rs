@@ -129,8 +129,8 @@ mod tests {
     fn short_searches_of_split_axes_claim_nothing_false() {
         let (mut whole_alone, mut bounded, mut complete) = (0, 0, 0);
         // With primes as extents, only `B` and `H` can be sharded, each over a part of an axis.
-        let dims = [("S: 512, K: 128", "S_X, D"), ("S: 509, K: 127", "S, D_X")];
-        for (mesh, (extents, layout)) in ["X: 4", "X: 8"].into_iter().cartesian_product(dims) {
+        let cases = [("X: 4", "S: 512, K: 128", "S_X, D"), ("X: 8", "S: 509, K: 127", "S, D_X")];
+        for (mesh, extents, layout) in cases {
             let source = format!(
                 "mesh {{{mesh}}} on tpu_v5p\ndims {{B: 2, D: 4096, H: 2, {extents}}}\nx: bf16[B, {layout}]\n\
                  Wq: bf16[D_X, H, K]\nWk: bf16[D_X, H, K]\nWo: bf16[H, K, D_X]\nq[B, S, H, K]_? = x * Wq\n\
@@ -153,7 +153,7 @@ mod tests {
             };
             let received = |plan: &Plan| plan.totals().received();
             let best = received(&planned(1));
-            for parts in [10, 100, 1_000, 10_000, 100_000] {
+            for parts in [30, 1_000, 30_000] {
                 let plan = planned(parts);
                 let claimed = plan.is_optimal() && plan.in_parts;
                 assert!(!claimed || received(&plan) == best, "{parts}: a better plan\n{source}");

@@ -104,7 +104,7 @@ impl Findings<'_> {
             Stop::Limits => "no cheaper plan was found within the limits",
             Stop::Memory => "restricted move set because of `--max-memory`",
             Stop::Time => "the search stopped at `--time-limit`",
-            Stop::Work => "the search stopped at its work limit",
+            Stop::Work => "the search stopped at its work limit, which `--effort 10` raises tenfold",
             Stop::Gap | Stop::Optimal | Stop::Reshards | Stop::Whole => "no cheaper plan was found",
         };
         let least = plan.with_split_axes.unwrap_or(plan.lower_bound);
