@@ -293,6 +293,8 @@ impl<'a> Tuner<'a> {
     fn plain(&self, collective: &Collective, from: &Layout) -> Vec<Stage> {
         let mesh = &self.topology.mesh;
         match collective {
+            // Over axes of size 1, nothing moves.
+            Collective::Permute { .. } if !collective.communicates(&from.sharding, mesh) => Vec::new(),
             Collective::Permute { to } => {
                 let axes: Vec<_> = collective.axes(&from.sharding, mesh).iter().collect();
                 let sources = permute::sources(&from.sharding, to, &axes, mesh);
