@@ -476,15 +476,8 @@ impl<'a> Speller<'a> {
     fn renaming(&mut self, result: ValueId) -> Option<String> {
         let step = self.resolved(result)?;
         let text = self.name(result, step)?;
-        let program = &self.plan.program;
-        let name = program.value(result).name.clone()?;
-        let line = match &program.value(result).wanted {
-            Wanted::Exact(wanted) => {
-                let brackets = program.layout(result, wanted.clone()).brackets(&program.mesh, &program.dims);
-                format!("{name}{brackets} = {text}")
-            }
-            Wanted::Partly(_) | Wanted::Free => format!("{name}{} = {text}", self.brackets(result, step)),
-        };
+        let name = self.plan.program.value(result).name.clone()?;
+        let line = format!("{name}{} = {text}", self.wanted_brackets(result, step));
         self.bind_written(step, result, name);
         Some(line)
     }
@@ -516,13 +509,7 @@ impl<'a> Speller<'a> {
             }
             let is_donated = plan.program.value(value).definition == Definition::Input { supply: Supply::Donated };
             let donated = if is_donated { " donated" } else { "" };
-            // With its axes of size 1, which the plan may lack.
-            let brackets = match &plan.program.value(value).wanted {
-                Wanted::Exact(wanted) => {
-                    plan.program.layout(value, wanted.clone()).brackets(&plan.program.mesh, &plan.program.dims)
-                }
-                Wanted::Partly(_) | Wanted::Free => self.brackets(value, id),
-            };
+            let brackets = self.wanted_brackets(value, id);
             lines.push(format!("{name}: {}{brackets}{donated}", plan.program.value(value).dtype));
         }
         lines
@@ -743,6 +730,15 @@ impl<'a> Speller<'a> {
         let value = self.plan.step(id).value;
         let name = self.plan.program.value(value).name.as_deref().unwrap_or_default();
         format!("{name}{}", self.brackets(value, id))
+    }
+
+    /// The brackets that are written for a value, with axes of size 1 that the plan may lack; else those of the step.
+    fn wanted_brackets(&self, value: ValueId, step: StepId) -> String {
+        let program = &self.plan.program;
+        match &program.value(value).wanted {
+            Wanted::Exact(wanted) => program.layout(value, wanted.clone()).brackets(&program.mesh, &program.dims),
+            Wanted::Partly(_) | Wanted::Free => self.brackets(value, step),
+        }
     }
 
     fn brackets(&self, value: ValueId, step: StepId) -> String {
