@@ -76,6 +76,11 @@ impl Format {
         significand * power(self.largest_exponent())
     }
 
+    /// The smallest number above 0 with all bits of the mantissa.
+    pub fn least_normal(self) -> f64 {
+        power(self.least_exponent() + self.mantissa.cast_signed())
+    }
+
     /// The exponent of the smallest number above 0, which is a power of two.
     pub fn least_exponent(self) -> i32 {
         2 - (1 << (self.exponent - 1)) - self.mantissa.cast_signed()

@@ -7,11 +7,15 @@
 //! | --- | --- |
 //! | `U` | neg, scale, sum or difference of two, quotient or product (also elementwise) with a closed operand, closed `where` of two or of one and 0 |
 //! | `MEAN` | the same, and adding a closed value or a number |
-//! | `MAX`, `MIN` | monotonic functions: relu, exp, tanh, sigmoid, + c, × c >= 0, widening casts, max (min) of two, max or min of one and a closed operand, bounds, closed `where`; neg swaps them |
+//! | `MAX`, `MIN` | monotonic functions: relu, exp, tanh, sigmoid, + c, × c > 0, widening casts, max (min) of two, max or min of one and a closed operand, bounds, closed `where`; neg swaps them |
 //! | `MUL` | products of two, abs, closed `where` of two |
 //! | `AND`, `OR` | and (or) of two, and or or of one and a closed operand, closed `where`; not swaps them |
 //! | `SQUARE_ADD` | closed `where` of two |
 //! | `ROOT` | all, with closed operands and with operands that are open by `ROOT` |
+//!
+//! A constant is to be finite in the dtype of the result, as an infinity times a partial 0 is a NaN. Partial maxima and
+//! minima may be infinite, or the largest number of a dtype without infinities: there the functions that can overflow,
+//! exp, + c and × c > 1, do not pass.
 //!
 //! A fill passes if combining the filler with itself gives the filler.
 //!
@@ -54,7 +58,8 @@ pub fn map(function: Function, operator: Operator, from: &[DType], to: DType) ->
         }
         (Operator::Sum | Operator::Mean, Function::Unary(Unary::Neg) | Function::Over(_)) => passage(ONE, operator),
         (Operator::Sum | Operator::Mean, Function::ByNumber(ByNumber::Scale, Scalar(c))) => {
-            (to.is_float() || c.fract() == 0.0).then_some(Passage { operands: ONE, result: operator })
+            let passes = if to.is_float() { is_finite(c, to) } else { c.fract() == 0.0 };
+            passes.then_some(Passage { operands: ONE, result: operator })
         }
         (Operator::Sum | Operator::Mean, Function::Binary(Binary::Div)) if is_exact(from[0], to) => {
             passage(ONE, operator)
@@ -64,7 +69,7 @@ pub fn map(function: Function, operator: Operator, from: &[DType], to: DType) ->
         }
         (Operator::Sum, Function::Binary(Binary::Add | Binary::Sub)) if exact => passage(BOTH, operator),
         (Operator::Mean, Function::Binary(Binary::Add | Binary::Sub)) => passage(ANY, operator),
-        (Operator::Mean, Function::ByNumber(ByNumber::Shift, _)) => passage(ONE, operator),
+        (Operator::Mean, Function::ByNumber(ByNumber::Shift, Scalar(c))) if is_finite(c, to) => passage(ONE, operator),
         (_, Function::Where) => chosen(operator, &from[1..], to),
         (_, Function::Masked(Scalar(c))) => {
             keeps(c, operator).then_some(Passage { operands: SECOND, result: operator })
@@ -104,6 +109,8 @@ fn any(operands: usize) -> &'static [&'static [usize]] {
 /// For integers that wrap, adding a number and negation are neither.
 fn extreme(function: Function, operator: Operator, from: &[DType], to: DType) -> Option<Passage> {
     let (float, rises) = (to.is_float(), function.facts().trend == Trend::Rises);
+    // A result that overflows is a NaN where there are no infinities.
+    let is_ordered = to.format().is_some_and(|format| format.has_infinity);
     let swapped = if operator == Operator::Max { Operator::Min } else { Operator::Max };
     let (passes, operands, result) = match function {
         Function::Identity | Function::Shift(_) => (true, ONE, operator),
@@ -111,7 +118,13 @@ fn extreme(function: Function, operator: Operator, from: &[DType], to: DType) ->
         // A closed operand may be met on every device.
         Function::Binary(Binary::Larger) => (true, if operator == Operator::Max { ANY } else { EITHER }, operator),
         Function::Binary(Binary::Smaller) => (true, if operator == Operator::Min { ANY } else { EITHER }, operator),
-        Function::ByNumber(ByNumber::Shift | ByNumber::Scale, _) => (float && rises, ONE, operator),
+        Function::ByNumber(ByNumber::Shift, Scalar(c)) => (is_ordered && is_finite(c, to), ONE, operator),
+        // 0 times an infinity is a NaN.
+        Function::ByNumber(ByNumber::Scale, Scalar(c)) => {
+            let is_positive = to.format().is_some_and(|format| c >= format.least_normal());
+            (is_positive && is_finite(c, to) && (c <= 1.0 || is_ordered), ONE, operator)
+        }
+        Function::Unary(Unary::Exp) => (is_ordered, ONE, operator),
         Function::Unary(_) if function.facts().trend == Trend::Falls => (float, ONE, swapped),
         Function::Unary(_) | Function::ByNumber(..) => (rises, ONE, operator),
         Function::Binary(Binary::Add | Binary::Sub | Binary::Mul | Binary::Div)
@@ -124,6 +137,11 @@ fn extreme(function: Function, operator: Operator, from: &[DType], to: DType) ->
         | Function::Softmax { .. } => (false, ONE, operator),
     };
     passes.then_some(Passage { operands, result })
+}
+
+/// Whether a constant is finite in a float dtype.
+fn is_finite(c: f64, to: DType) -> bool {
+    c.abs() <= to.finite_ends()[1]
 }
 
 /// Passages of a closed mask: both operands open, or one closed with a value that is idempotent.

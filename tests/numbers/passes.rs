@@ -10,9 +10,12 @@ use shardc::operator::Operator;
 use shardc::passes;
 use shardc::shift::Shift;
 
-/// Narrow integers wrap; bools are 0 and 1.
+/// Narrow integers wrap; bools are 0 and 1; what overflows is infinite, or a NaN where there are no infinities.
 fn wrap(dtype: DType, x: f64) -> f64 {
     match dtype {
+        // The next number would be 480; halfway is rounded to the even 448.
+        DType::F8E4M3 if x.abs() > 464.0 => f64::NAN,
+        DType::F32 if x.abs() > f64::from(f32::MAX) => x.signum() * f64::INFINITY,
         DType::I8 => f64::from(x as i64 as i8),
         DType::U8 => f64::from(x as i64 as u8),
         DType::I32 => f64::from(x as i64 as i32),
@@ -56,8 +59,8 @@ fn apply(function: Function, to: DType, x: &[f64]) -> f64 {
         Function::Binary(Binary::Div) if x[1] == 0.0 => f64::NAN,
         Function::Binary(Binary::Div) => x[0] / x[1],
         Function::Unary(Unary::Neg) => -x[0],
-        Function::ByNumber(ByNumber::Scale, Scalar(c)) => c * x[0],
-        Function::ByNumber(ByNumber::Shift, Scalar(c)) => x[0] + c,
+        Function::ByNumber(ByNumber::Scale, Scalar(c)) => f64::from(c as f32) * x[0],
+        Function::ByNumber(ByNumber::Shift, Scalar(c)) => x[0] + f64::from(c as f32),
         Function::Unary(Unary::Relu) => x[0].max(0.0),
         Function::Unary(Unary::Gelu) => {
             0.5 * x[0] * (1.0 + ((2.0 / std::f64::consts::PI).sqrt() * (x[0] + 0.044715 * x[0].powi(3))).tanh())
@@ -106,6 +109,7 @@ fn filler(dtype: DType, with: Filler) -> f64 {
         DType::Bool => (0.0, 1.0),
         DType::I8 => (-128.0, 127.0),
         DType::U8 => (0.0, 255.0),
+        DType::F8E4M3 => (-448.0, 448.0),
         _ => (f64::NEG_INFINITY, f64::INFINITY),
     };
     match with {
@@ -125,6 +129,7 @@ fn values(dtype: DType) -> Vec<f64> {
         DType::Bool => vec![0.0, 1.0],
         DType::I8 => vec![-128.0, -127.0, -100.0, -2.0, -1.0, 0.0, 1.0, 7.0, 16.0, 100.0, 127.0],
         DType::U8 => vec![0.0, 1.0, 2.0, 7.0, 16.0, 127.0, 128.0, 200.0, 255.0],
+        DType::F8E4M3 => vec![-448.0, -6.0, -2.0, -0.5, 0.0, 0.75, 1.0, 3.0, 448.0],
         _ => vec![-6.0, -2.0, -0.5, 0.0, 0.75, 1.0, 3.0],
     }
 }
@@ -134,7 +139,18 @@ fn values(dtype: DType) -> Vec<f64> {
 fn holds(f: &dyn Fn(&[f64]) -> f64, arity: usize, open: &[usize], operators: [Operator; 2], types: [DType; 2]) -> bool {
     let devices = if open.len() > 1 { 2 } else { 3 };
     let slots = open.len() * devices + (arity - open.len());
-    (0..slots).map(|_| values(types[0])).multi_cartesian_product().all(|given| {
+    // A device with padding alone has an infinite maximum.
+    let infinities = match operators[0] {
+        Operator::Max | Operator::Min if !matches!(types[0], DType::F8E4M3) && types[0].is_float() => {
+            vec![f64::NEG_INFINITY, f64::INFINITY]
+        }
+        _ => Vec::new(),
+    };
+    let numbers = |slot: usize| {
+        let infinities = if slot < open.len() * devices { infinities.clone() } else { Vec::new() };
+        values(types[0]).into_iter().chain(infinities)
+    };
+    (0..slots).map(numbers).multi_cartesian_product().all(|given| {
         let (pieces, closed) = given.split_at(open.len() * devices);
         let mut closed = closed.iter();
         let operands: Vec<Vec<f64>> = (0..arity)
@@ -162,10 +178,14 @@ fn functions(from: DType) -> Vec<(Function, DType)> {
     let numbers = [
         Function::ByNumber(ByNumber::Scale, Scalar(2.0)),
         Function::ByNumber(ByNumber::Scale, Scalar(-3.0)),
+        Function::ByNumber(ByNumber::Scale, Scalar(0.0)),
         Function::ByNumber(ByNumber::Shift, Scalar(1.0)),
     ];
     let fractions = [
         Function::ByNumber(ByNumber::Scale, Scalar(0.5)),
+        Function::ByNumber(ByNumber::Scale, Scalar(1e-300)),
+        Function::ByNumber(ByNumber::Scale, Scalar(1e300)),
+        Function::ByNumber(ByNumber::Shift, Scalar(1e300)),
         Function::ByNumber(ByNumber::Shift, Scalar(-0.25)),
         Function::Over(4),
     ];
@@ -208,6 +228,12 @@ fn functions(from: DType) -> Vec<(Function, DType)> {
 fn is_conservative(function: Function, operator: Operator, from: DType, open: &[usize]) -> bool {
     let widens = matches!(function, Function::Cast(to) if from.widens(to));
     let fills = matches!(function, Function::Fill { .. });
+    // Promised for no constant that a dtype rounds to 0 or to an infinity.
+    if let Function::ByNumber(ByNumber::Scale | ByNumber::Shift, Scalar(c)) = function
+        && [0.0, 1e-300, 1e300].contains(&c)
+    {
+        return true;
+    }
     match operator {
         // A mean preserves a closed array.
         Operator::Mean if function == Function::Where => true,
@@ -224,6 +250,8 @@ fn is_conservative(function: Function, operator: Operator, from: DType, open: &[
             // With a negative piece beside a positive one, a piece becomes a NaN that the function of the maximum
             // does not have.
             Function::Unary(Unary::Sqrt | Unary::Log) => operator == Operator::Min,
+            // A minimum that overflows below, and a maximum that overflows above, do so on a device.
+            Function::Unary(Unary::Exp) | Function::ByNumber(..) => from == DType::F8E4M3,
             _ => false,
         },
         Operator::Mul => match function {
@@ -246,9 +274,11 @@ fn is_conservative(function: Function, operator: Operator, from: DType, open: &[
 #[test]
 fn every_function_and_operator() {
     let (mut passed, mut wrong) = (0, Vec::new());
-    for from in [DType::F32, DType::I8, DType::Bool] {
+    for from in [DType::F32, DType::F8E4M3, DType::I8, DType::Bool] {
         for ((function, to), operator) in functions(from).into_iter().cartesian_product(Operator::ALL) {
-            if !operator.takes(from) {
+            // Sums of floats are treated as exact; overflow matters to maxima and minima.
+            let is_extreme = matches!(operator, Operator::Max | Operator::Min);
+            if !operator.takes(from) || from == DType::F8E4M3 && !is_extreme {
                 continue;
             }
             let arity = function.arity();
