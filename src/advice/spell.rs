@@ -542,7 +542,8 @@ impl<'a> Speller<'a> {
         let mut lines = Vec::new();
         let users = |step: StepId| self.plan.steps.neighbors(step).count();
         let is_slice = matches!(collective, Collective::Slice { .. }) && !self.opens_a_sum(id);
-        let computes = |user: StepId| !matches!(self.plan.step(user).op, StepOp::Collective(_));
+        // A body ends in the layout in which it begins.
+        let computes = |user: StepId| !matches!(self.plan.step(user).op, StepOp::Collective(_) | StepOp::Carry);
         if is_slice && self.plan.steps.neighbors(id).all(computes) && users(id) > 0 && step.user != step.value {
             // Statements that use it slice it again.
             return Some(lines);
