@@ -153,7 +153,9 @@ impl Writer<'_> {
             Some(Operator::Max | Operator::Min) => match self.choices.below(5) {
                 0 => simple("relu", most, exact),
                 1 if float || !order => Some(negation(self)),
-                2 if float => simple("exp", exponent, false),
+                2 if operand.kind.dtype.format().is_some_and(|format| format.has_infinity) => {
+                    simple("exp", exponent, false)
+                }
                 3 if float => simple("tanh", 1.0, false),
                 4 if float => simple("sigmoid", 1.0, false),
                 _ => None,
@@ -210,14 +212,15 @@ impl Writer<'_> {
         let divided = |text: String| not_atom(operand.becomes(text, most / factor.min(1.0), false));
         let shifted = |text: String| not_atom(operand.becomes(text, most + factor, exact && factor >= 1.0));
         // Integers wrap, so order is not preserved.
-        if !float && matches!(open, Some(Operator::Max | Operator::Min)) {
+        let ordered = matches!(open, Some(Operator::Max | Operator::Min));
+        if !float && ordered {
             return None;
         }
-        let linear = matches!(
-            open,
-            None | Some(Operator::Sum | Operator::Mean | Operator::Root(_) | Operator::Max | Operator::Min)
-        );
-        let adds = matches!(open, None | Some(Operator::Mean | Operator::Root(_) | Operator::Max | Operator::Min));
+        // Where there are no infinities, a result that overflows is a NaN.
+        let overflows = operand.kind.dtype.format().is_some_and(|format| !format.has_infinity);
+        let linear = matches!(open, None | Some(Operator::Sum | Operator::Mean | Operator::Root(_)))
+            || ordered && (factor <= 1.0 || !overflows);
+        let adds = matches!(open, None | Some(Operator::Mean | Operator::Root(_))) || ordered && !overflows;
         // Applying the operation to an extreme and to all elements requires only that order is preserved; division is
         // not listed there.
         let divides = float && matches!(open, None | Some(Operator::Sum | Operator::Mean | Operator::Root(_)));
