@@ -200,7 +200,8 @@ impl Tree<'_> {
                 break;
             }
             if let Err(error) = self.look_into(branch) {
-                if place == 0 {
+                // No plan is better than one that is known.
+                if place == 0 && self.best.is_none() {
                     return Err(error);
                 }
                 self.failure = Some(error);

@@ -327,20 +327,33 @@ impl Plan {
     }
 
     /// Repetitions of a step at its cost in a body. The first iteration may begin with an array that its kernel reads
-    /// anyway, and only the last iteration writes a result that is read after the repeat only.
+    /// anyway. Only the last iteration writes a result that is read after the repeat only, and all but the last one write
+    /// a result that is read by the next iteration only.
     pub fn times_at_the_least(&self, id: StepId) -> u64 {
         let alone = vec![id];
         let kernel = self.kernels.iter().find(|kernel| kernel.contains(&id)).unwrap_or(&alone);
+        let is_last_cheaper = kernel.len() > 1 && kernel.iter().any(|id| self.is_written_for_an_iteration(*id, kernel));
         if !kernel.iter().all(|id| self.is_read_in_its_body(*id)) {
-            return 1;
+            return u64::from(!is_last_cheaper);
         }
         let begins_with = |id: &StepId| match self.step(*id).op {
             StepOp::Carry => self.operands(*id)[0],
             _ => *id,
         };
         let read: BTreeSet<StepId> = kernel.iter().flat_map(|id| self.operands(*id)).collect();
-        let is_first_cheaper = read.iter().map(begins_with).collect::<BTreeSet<StepId>>().len() < read.len();
-        self.times(id) - u64::from(is_first_cheaper && kernel.len() > 1)
+        let is_first_cheaper =
+            kernel.len() > 1 && read.iter().map(begins_with).collect::<BTreeSet<StepId>>().len() < read.len();
+        self.times(id).saturating_sub(u64::from(is_first_cheaper) + u64::from(is_last_cheaper))
+    }
+
+    /// Whether what is computed and read in a kernel is read outside of it by the next iteration only.
+    fn is_written_for_an_iteration(&self, id: StepId, kernel: &[StepId]) -> bool {
+        // A repeat after this one may carry a value that it does not read.
+        let is_read = |user: StepId| self.step(user).op != StepOp::Carry || self.steps.neighbors(user).next().is_some();
+        self.carried.iter().any(|(_, last)| *last == id)
+            && !self.outputs.contains(&id)
+            && self.steps.neighbors(id).any(|user| kernel.contains(&user))
+            && !self.steps.neighbors(id).any(|user| !kernel.contains(&user) && is_read(user))
     }
 
     /// Whether a result is read in its own iteration or in a later one.

@@ -81,6 +81,8 @@ struct Lives<'a> {
     /// The plan with few iterations of each body.
     plan: &'a Plan,
     operands: Vec<Vec<StepId>>,
+    /// Whether each result stays inside its kernel; in the last iteration also one that only the next one would read.
+    inside: Vec<bool>,
     /// For each step, its input, if it is one.
     inputs: BTreeMap<StepId, Given>,
 }
@@ -106,14 +108,18 @@ impl<'a> Lives<'a> {
             let bytes = block(&short.step(id).layout, &short.program.mesh).map(|bytes| bytes.saturating_mul(count));
             inputs.insert(id, Given { donated, bytes });
         }
-        Lives { plan: short, operands: short.ids().map(|id| operands(&short.steps, id)).collect(), inputs }
+        let inside = short.accesses().iter().map(|access| access.is_inside).collect();
+        Lives { plan: short, operands: short.ids().map(|id| operands(&short.steps, id)).collect(), inside, inputs }
     }
 
     /// Peak memory of a device.
     fn peak(&self, device: DeviceId) -> u64 {
         let plan = self.plan;
         let mesh = &plan.program.mesh;
-        let working = |id: StepId| plan.step(id).usage.working.of(mesh, device);
+        let working = |id: StepId| match self.inside[id.index()] {
+            true => Working::default(),
+            false => plan.step(id).usage.working.of(mesh, device),
+        };
         let given = self.inputs.values().map(|given| given.bytes.of(mesh, device));
         let mut live = given.fold(0, u64::saturating_add);
         // The step that owns the memory of each value, and the last step that reads it.

@@ -15,7 +15,7 @@ use super::tensor::Tensor;
 use crate::dtype::DType;
 use crate::einsum::Einsum;
 use crate::function::{Filler, Function, Unary};
-use crate::mesh::DeviceId;
+use crate::mesh::{DeviceId, Mesh};
 use crate::operator::Operator;
 use crate::schedule::{Dense, OpId, OpKind, Schedule, Verified};
 
@@ -120,7 +120,8 @@ fn operation(
         }
         kind => {
             let fused = schedule.operands(id).iter().map(|operand| fused(&schedule, *operand)).sum();
-            let own = by_device(mesh, before).into_iter().zip(by_device(mesh, bounds)).zip(&values).collect();
+            let own = operands_of(kind, mesh, before).into_iter().zip(operands_of(kind, mesh, bounds));
+            let own = own.zip(&values).collect();
             let bound = |_, ((operands, bounds), value): (Operands, &Option<Tensor>)| {
                 let value = value.as_ref()?;
                 let pairs = operands.iter().zip(&bounds);
@@ -134,10 +135,21 @@ fn operation(
     Ok(Enclosed { values, bounds })
 }
 
+/// What the result of each device is computed from: its own blocks, or those of its group where a switch adds them.
+fn operands_of(kind: &OpKind, mesh: &Mesh, mut operands: Vec<Blocks>) -> Vec<Vec<Option<Tensor>>> {
+    let OpKind::SwitchSum { axes, .. } = kind else { return by_device(mesh, operands) };
+    let blocks = operands.remove(0);
+    mesh.devices()
+        .map(|device| mesh.group(device, axes).map(|member| blocks[member.index()].clone()).collect())
+        .collect()
+}
+
 /// The bounds of a device's result, computed from the operands that it has.
 fn computed(kind: &OpKind, operands: &[Bounded<'_>], value: &Tensor, fused: f64) -> Tensor {
     match (kind, operands) {
-        (OpKind::Add { operator }, operands) => added(*operator, operands, value, fused),
+        (OpKind::Add { operator } | OpKind::SwitchSum { operator, .. }, operands) => {
+            added(*operator, operands, value, fused)
+        }
         (OpKind::MatMul { einsum }, [a, b]) => multiplied(einsum, [*a, *b], value),
         (OpKind::Reduce { operator, einsum }, [of]) => reduced(*operator, einsum, *of, value),
         (OpKind::Kernel(kernel), operands) => kernel::enclosed(kernel, operands),
