@@ -2,7 +2,7 @@
 
 use crate::advice;
 use crate::costs::{Balance, CostModel};
-use crate::diag::{Diagnostics, Edit, Fix};
+use crate::diag::{Diagnostics, Edit, Fix, Severity};
 use crate::expect;
 use crate::link::{DegradedLink, LinkState};
 use crate::lower;
@@ -137,6 +137,7 @@ fn check_parsed(
     mut diagnostics: Diagnostics,
     given: Option<&Hardware>,
 ) -> (Option<Program>, Diagnostics) {
+    let broken = diagnostics.count(Severity::Error);
     let (program, more) = program::check(ast);
     diagnostics.extend(more);
     if let Some(program) = &program {
@@ -154,7 +155,7 @@ fn check_parsed(
     }
     diagnostics.sort();
     match source {
-        Some(source) => advice::try_fixes(source, ast, &mut diagnostics),
+        Some(source) => advice::try_fixes(source, ast, broken, &mut diagnostics),
         // A strict spelling needs no trial.
         None => {
             let tried = diagnostics.iter_mut().filter(|found| found.code != "lenient-reading");

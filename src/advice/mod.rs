@@ -61,7 +61,9 @@ const CALLS: [&str; 6] = [
 ];
 
 /// Tries the proposed changes of all errors. Those that work are kept and become the help, cheapest first.
-pub fn try_fixes(source: &str, ast: &Ast, diagnostics: &mut Diagnostics) {
+///
+/// - `broken`: number of syntax errors of the source.
+pub fn try_fixes(source: &str, ast: &Ast, broken: usize, diagnostics: &mut Diagnostics) {
     if source.len() > LONGEST_SOURCE {
         diagnostics.iter_mut().for_each(withdraw);
         return;
@@ -69,7 +71,6 @@ pub fn try_fixes(source: &str, ast: &Ast, diagnostics: &mut Diagnostics) {
     guess::declare_sizes(source, ast, diagnostics);
     let errors = diagnostics.iter().filter(|found| found.severity == Severity::Error);
     let faults: Vec<Span> = errors.filter_map(|found| statement_at(ast, found.span())).collect();
-    let broken = syntax::parse(source).1.count(Severity::Error);
     for found in diagnostics.iter_mut() {
         translate(found, source, ast, broken);
         if found.fixes.is_empty() {

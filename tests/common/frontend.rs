@@ -21,16 +21,16 @@ pub(crate) enum Reached {
 /// If a diagnostic has no place in the text, or if formatting is not idempotent, changes the meaning, or loses a
 /// comment.
 pub(crate) fn survive(source: &str) -> Reached {
-    let (ast, syntax) = syntax::parse(source);
     let (program, found) = compiler::check(source);
     assert_places(source, &found);
     let text = match syntax::format(source) {
-        Err(_) => {
-            assert!(syntax.has_errors(), "refused to format what can be read");
+        Err(syntax) => {
+            assert!(syntax.has_errors() && program.is_none(), "refused to format what can be read");
             return Reached::Nothing;
         }
         Ok(text) => text,
     };
+    let (ast, syntax) = syntax::parse(source);
     assert!(!syntax.has_errors(), "formatted what cannot be read");
     assert_eq!(syntax::format(&text).as_ref(), Ok(&text), "formatted twice");
     assert_eq!(syntax::parse(&text).0.to_string(), ast.to_string(), "the formatted text says something else");
