@@ -6,11 +6,12 @@
 use super::goal::Goal;
 use super::problem::{Problem, Solve, Unplanned};
 use super::reshard::SearchOptions;
-use super::{Budget, Costs, Plan, Step, StepId, StepOp, Stop};
+use super::{Budget, Costs, Plan, Step, StepId, StepOp, Stop, parts};
 use crate::mesh::AxisSet;
 use crate::program::{Program, Rewritten, ValueId, Wanted};
 use crate::span::Span;
 use crate::units::{Bytes, Time};
+use std::rc::Rc;
 
 /// A rewrite that the plan uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,15 +76,18 @@ impl Best<'_> {
             }
             self.tried += 1;
             let goal = Goal::beyond(&self.plan, self.costs.objective());
-            let solved = |program: &Program| {
-                let problem = Problem { program, costs: self.costs, options: goal.bounding(self.options) };
+            let solved = |program: &Program, costs: &dyn Costs| {
+                let problem = Problem { program, costs, options: goal.bounding(self.options) };
                 (self.solve)(problem).ok().filter(|found| goal.is_met_by(found))
             };
             // If input layouts are tried one by one, a rewrite must also be better with the layouts of the best plan.
-            if self.plan.has_tried_layouts() && solved(&self.laid_out(&program)).is_none() {
+            let is_worse = |(program, costs): (Program, Option<Rc<dyn Costs + '_>>)| {
+                solved(&program, costs.as_deref().unwrap_or(self.costs)).is_none()
+            };
+            if self.plan.has_tried_layouts() && self.laid_out(&program).is_some_and(is_worse) {
                 continue;
             }
-            if let Some(found) = solved(&program) {
+            if let Some(found) = solved(&program, self.costs) {
                 let [old, new] = [&before, &found].map(Plan::totals);
                 let (time, received) = ([old.time(), new.time()], [old.received(), new.received()]);
                 let mut rewritten = before.rewritten.clone();
@@ -94,16 +98,22 @@ impl Best<'_> {
         taken
     }
 
-    /// A rewritten program with the input layouts of the best plan.
-    fn laid_out(&self, program: &Program) -> Program {
-        let mut program = program.clone();
+    /// A rewritten program with the input layouts of the best plan, and its costs if that plan splits axes. `None` if
+    /// the mesh of the best plan has neither the axes of the program nor their parts.
+    fn laid_out(&self, program: &Program) -> Option<(Program, Option<Rc<dyn Costs + '_>>)> {
+        let mesh = &self.plan.program.mesh;
+        let (mut program, costs) = if program.mesh == *mesh {
+            (program.clone(), None)
+        } else {
+            (parts::in_parts(program).filter(|program| program.mesh == *mesh)?, Some(self.costs.seen_as(mesh)?))
+        };
         for step in &self.plan.filled {
             let Step { value, layout, .. } = self.plan.step(*step);
             let span = self.plan.program.value(*value).span;
             let same = program.values.iter_mut().filter(|other| other.definition.is_input() && other.span == span);
             same.for_each(|input| input.wanted = Wanted::Exact(layout.sharding.clone()));
         }
-        program
+        Some((program, costs))
     }
 
     /// Whether no two devices do the same work in a step.

@@ -236,8 +236,11 @@ impl Checker {
                 Ok(Wanted::Exact(head))
             }
             (None, Some(said)) => {
+                // What an earlier repeat hands on keeps the layout of its head.
+                let is_handed_on =
+                    self.repeats.iter().flat_map(|repeat| &repeat.carried).any(|carried| carried.last == entry);
                 let before = &mut self.values[entry.index()].wanted;
-                if before.allows(&said) {
+                if !is_handed_on && before.allows(&said) {
                     *before = Wanted::Exact(said.clone());
                 }
                 let wanted = Wanted::Exact(said);
