@@ -204,12 +204,6 @@ fn is_right(source: &str, fix: &Fix, most: usize) -> bool {
 fn respelled(found: &Diagnostic, source: &str) -> Option<Fix> {
     let near = diag::meant(found.help.as_deref()?)?;
     let labelled = found.span().text(source);
-    // The axes of a collective stand behind its label.
-    let behind = source.get(found.span().range().end..).unwrap_or_default();
-    let near = match near.split_once('_') {
-        Some((head, _)) if !labelled.contains('_') && behind.starts_with(&near[head.len()..]) => head,
-        Some(_) | None => near,
-    };
     // The label of a dim includes its subscript, which is kept.
     let ends = std::iter::once(labelled.len()).chain(labelled.match_indices('_').map(|(end, _)| end));
     let edits = |end: &usize| osa_distance(&labelled[..*end].to_lowercase(), &near.to_lowercase());

@@ -684,17 +684,8 @@ fn unknown_function(function: &Name, subscript: &[Name]) -> CheckError {
     if let Some(help) = elsewhere(name) {
         return CheckError::UnknownFunction { name: name.clone(), at: function.span, help: help.to_owned() };
     }
-    let items: Vec<&str> = subscript.iter().map(|item| item.node.as_str()).collect();
-    let script = match items.as_slice() {
-        [] => String::new(),
-        [only] => format!("_{only}"),
-        many => format!("_{{{}}}", many.join(",")),
-    };
     if let Some(near) = collective {
-        let brace = u32::from(items.len() > 1);
-        let at = Span { end: around.end + brace, ..around };
-        let help = did_you_mean(&format!("{near}{script}"));
-        return CheckError::UnknownMove { name: format!("{name}{script}"), at, help };
+        return CheckError::UnknownMove { name: name.clone(), at: function.span, help: did_you_mean(near) };
     }
     let casts = DType::ALL.iter().map(|dtype| dtype.to_string()).collect::<Vec<_>>();
     let known = FUNCTIONS.into_iter().chain(Pick::words()).chain(casts.iter().map(String::as_str));
@@ -707,7 +698,7 @@ fn unknown_function(function: &Name, subscript: &[Name]) -> CheckError {
     };
     // `layer_norm(x)` is a name; `sofmax_D(x)` a name and a dim.
     let is_word = |item: &str| item.len() > 1 && item.chars().all(|letter| letter.is_ascii_lowercase());
-    let is_whole = items.iter().all(|item| is_word(item)) && nearest(name, FUNCTIONS.into_iter()).is_none();
+    let is_whole = subscript.iter().all(|item| is_word(&item.node)) && nearest(name, FUNCTIONS.into_iter()).is_none();
     let (name, at) = if is_whole { (whole, around) } else { (name.clone(), function.span) };
     CheckError::UnknownFunction { name, at, help }
 }

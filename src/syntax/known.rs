@@ -72,10 +72,7 @@ impl<'a> Known<'a> {
 
     /// The declared dims with their sizes.
     pub(super) fn sizes(self) -> Vec<(&'a str, &'a str)> {
-        let blocks = self.before.lines().filter_map(|line| line.trim_start().strip_prefix("dims"));
-        let blocks = blocks.filter_map(|line| Some(line.split_once('{')?.1.split_once('}')?.0));
-        let sizes = blocks.flat_map(|block| block.split(',')).filter_map(|item| item.split_once(':'));
-        sizes.map(|(name, size)| (name.trim(), size.trim())).collect()
+        self.blocks("dims").into_iter().flatten().collect()
     }
 
     /// The only declared dim of a size.
@@ -94,13 +91,36 @@ impl<'a> Known<'a> {
 
     /// The axes of the mesh with their sizes.
     pub(super) fn axes(self) -> Vec<(&'a str, &'a str)> {
-        let block = self.before.lines().find_map(|line| line.trim_start().strip_prefix("mesh"));
-        let block = block.and_then(|line| line.split_once('{')?.1.split_once('}')).map_or("", |(block, _)| block);
-        let axis = |item: &'a str| {
-            let (name, size) = item.split_once(':')?;
-            Some((name.trim(), size.split_whitespace().next()?))
-        };
-        block.split(',').filter_map(axis).collect()
+        let mesh = self.blocks("mesh").into_iter().next().unwrap_or_default();
+        mesh.into_iter().filter_map(|(name, size)| Some((name, size.split_whitespace().next()?))).collect()
+    }
+
+    /// The names and sizes in each block `word {name: size, ..}`, which may take several lines.
+    fn blocks(self, word: &str) -> Vec<Vec<(&'a str, &'a str)>> {
+        let mut blocks = Vec::new();
+        let mut open: Option<Items<'a>> = None;
+        let statements = self.before.lines().flat_map(|line| line.split('#').next().unwrap_or_default().split(';'));
+        for text in statements {
+            let text = match &open {
+                Some(_) => text,
+                None => match text.trim_start().strip_prefix(word).and_then(|text| text.split_once('{')) {
+                    Some((_, text)) => text,
+                    None => continue,
+                },
+            };
+            let mut items = open.take().unwrap_or_default();
+            match text.split_once('}') {
+                Some((last, _)) => {
+                    items.read(last);
+                    blocks.push(items.ended());
+                }
+                None => {
+                    items.read(text);
+                    open = Some(items);
+                }
+            }
+        }
+        blocks
     }
 
     /// The name of the axis in this place of the mesh.
@@ -199,6 +219,48 @@ impl<'a> Known<'a> {
         };
         let is_name = dim.starts_with(|c: char| c.is_ascii_alphabetic());
         (is_name && dim.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')).then(|| dim.to_owned())
+    }
+}
+
+/// The items of a block, line by line.
+#[derive(Default)]
+struct Items<'a> {
+    ended: Vec<(&'a str, &'a str)>,
+    /// The item that the next line goes on with.
+    name: &'a str,
+    size: Option<&'a str>,
+}
+
+impl<'a> Items<'a> {
+    /// Reads one line of the block.
+    fn read(&mut self, line: &'a str) {
+        for (place, text) in line.split(',').enumerate() {
+            if place > 0 {
+                self.end();
+            }
+            let (name, size) = match (self.size, text.split_once(':')) {
+                (None, Some((name, size))) => (name.trim(), Some(size.trim())),
+                (None, None) => (text.trim(), None),
+                (Some(_), _) => ("", Some(text.trim())),
+            };
+            if self.name.is_empty() {
+                self.name = name;
+            }
+            if self.size.is_none_or(str::is_empty) {
+                self.size = size;
+            }
+        }
+    }
+
+    /// Ends an item at a comma or a brace.
+    fn end(&mut self) {
+        let (name, size) = (std::mem::take(&mut self.name), self.size.take());
+        self.ended.extend(size.map(|size| (name, size)));
+    }
+
+    fn ended(mut self) -> Vec<(&'a str, &'a str)> {
+        self.end();
+        self.ended
     }
 }
 

@@ -136,7 +136,7 @@ const OTHERS: [(&str, &str); 108] = [
     ("def layer(x):\n    return relu(x)", "write `def layer(x) {` here and `}` below line 8"),
     ("import jax", "remove the line"),
     ("if x:", "programs have no branches"),
-    ("z = AllGatherr_X(x)", "did you mean `AllGather_X`?"),
+    ("z = AllGatherr_X(x)", "did you mean `AllGather`?"),
     ("z = Allgather_X(x)", "write `z = AllGather_X(x)`"),
     ("z = ReduceScater_{X,D}(y)", "did you mean `ReduceScatter_{X,D}`?"),
     ("z = all_reduce(y)", "write `z = AllReduce_X(y)`"),

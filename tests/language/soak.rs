@@ -24,10 +24,14 @@ const WORDS: &str = "* · ⋅ @ *_J ·_{N,H} *_LOCAL \\cdot + - / = -> → \\to 
     rename_{S->T}( f32( sum_J( ring line switch tpu_v5e é \u{FEFF} mesh{X:4} dims{I:8,J:4} A:bf16[I_X,J] output\u{A0}C";
 
 /// Former failures: a label ended inside a byte-order mark; without braces, a name with `_` ended elsewhere.
-const FOUND: [&str; 2] = [
+const FOUND: [&str; 4] = [
     "mesh {X: 4 ring, Y: 2 ring}\ndims {I: 8, K: 8}\nS: bf16[I, K]{U_XY}\n\
      ReduceScatter_{Y,I\u{FEFF}}(S[I, K]{U_XY}) -> T[I_Y, K_X]\noutput T\n",
     "mesh {X: 4 ring}\ndims {D: 8, F: 8}\nW: bf16[F, D_X_{XY}]\nV: bf16[F, D_X_{X}]\n",
+    "mesh {X: 4 ring, Y # why\r\n: 2} on tpu_v4p\nA: i64[I, J_X]\ndims {I: 16, J: 32,\n K: 24}\nB: i64[J_X, K]\n\
+     A[I, J_X] *_LOCAL B[J_X, K] -> C[I, K]{U_X}\nAl_lReduce_X(C[I, K]{U_X}) -> C[I, K]\n",
+    "mesh {c: 4} on furiosa\ndims {B: 4}\nIn: i8[B]{U_c}\n\
+     ReduceScusingatter_{c,B\u{feff}}(In[B]{U_c}) -> Out[B_c] using furiosa_diagonal\n",
 ];
 
 /// The texts to damage: all examples, and one with every form of a statement.
@@ -124,7 +128,7 @@ fn damaged_programs_are_survived() {
     let first = number("SHARDC_SEED").unwrap_or_else(|| if count.is_some() { 0 } else { fastrand::u64(..1 << 40) });
     let last = count.map_or(u64::MAX, |count| first.saturating_add(count));
     let end = seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds));
-    let (next, reached) = (AtomicU64::new(first), reached.map(AtomicUsize::new));
+    let (next, reached, failed) = (AtomicU64::new(first), reached.map(AtomicUsize::new), AtomicUsize::new(0));
     let work = || {
         while end.is_none_or(|end| Instant::now() < end) {
             let text = next.fetch_add(1, Ordering::Relaxed);
@@ -132,7 +136,11 @@ fn damaged_programs_are_survived() {
                 return;
             }
             let source = damaged(&mut fastrand::Rng::with_seed(text), &seeds, &words);
-            reached[holds(&source) as usize].fetch_add(1, Ordering::Relaxed);
+            // A long run goes on behind a failure, which is printed.
+            match catch_unwind(AssertUnwindSafe(|| holds(&source))) {
+                Ok(place) => reached[place as usize].fetch_add(1, Ordering::Relaxed),
+                Err(_) => failed.fetch_add(1, Ordering::Relaxed),
+            };
             if (text - first + 1).is_multiple_of(100_000) {
                 println!("{} texts", text - first + 1);
             }
@@ -143,6 +151,7 @@ fn damaged_programs_are_survived() {
     let [nothing, syntax, program] = reached.map(AtomicUsize::into_inner);
     let all = nothing + syntax + program;
     println!("{all} programs survived: {nothing} unreadable, {syntax} readable, {program} legal");
+    assert_eq!(failed.into_inner(), 0, "texts failed, shown above");
 }
 
 fn number(variable: &str) -> Option<u64> {
