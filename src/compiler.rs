@@ -386,17 +386,24 @@ pub fn check_strict(
         let clean =
             check_with(&changed, sizes, spelling, options.hardware.as_ref()).ok().and_then(|(program, _)| program);
         let plan = clean.and_then(|program| planned(&program, &strict).ok());
-        plan.is_some_and(|plan| Some(plan.totals().received()) == received)
+        plan.is_some_and(|plan| received.is_some_and(|received| plan.totals().received() <= received))
     };
+    let is_whole = |found: &Diagnostics| found.iter().all(|found| !found.fixes.is_empty());
     let is_unwritten = found.iter().any(|found| found.code == "unwritten-communication");
     if is_unwritten
-        && !is_right(&found)
+        && !(is_whole(&found) && is_right(&found))
         && let Ok(plan) = planned(program, options)
     {
-        found = advice::spelled_out(&plan);
-        if !is_right(&found) {
-            found.iter_mut().for_each(|found| found.fixes.clear());
-        }
+        let spellings = [advice::unwritten, advice::spelled_out, advice::spelled_apart].into_iter();
+        let mut right = spellings.map(|spelled| spelled(&plan)).filter(is_right);
+        found = match right.next() {
+            // In a function, some lines may not be known.
+            Some(first) => if is_whole(&first) { None } else { right.find(is_whole) }.unwrap_or(first),
+            None => {
+                found.iter_mut().for_each(|found| found.fixes.clear());
+                found
+            }
+        };
     }
     found.iter_mut().for_each(|found| advice::word(found, source));
     Err(found)
@@ -423,7 +430,14 @@ pub fn plan(program: &Program, topology: &Topology, options: &Options) -> Result
         false => ordinary()?,
         true => match plan::plan_as(program, costs.as_ref(), Request { written: true, ..request }) {
             Ok(plan) => plan,
-            Err(_) => return Err(advice::unwritten(&ordinary()?)),
+            Err(_) => {
+                let plan = ordinary()?;
+                let unwritten = advice::unwritten(&plan);
+                if !unwritten.is_empty() {
+                    return Err(unwritten);
+                }
+                plan
+            }
         },
     };
     let plan = as_a_whole(plan, topology, options, costs.as_ref(), Budget::WHOLE_EFFORT)?;

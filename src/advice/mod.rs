@@ -18,7 +18,7 @@ mod written;
 
 pub use slices::unlinked;
 pub use waste::wasted;
-pub use written::{apply_all, spelled_out, unwritten, word};
+pub use written::{apply_all, spelled_apart, spelled_out, unwritten, word};
 
 use crate::costs::CostModel;
 use crate::diag::{self, Diagnostic, Diagnostics, Edit, Fix, Severity};

@@ -42,10 +42,12 @@ pub(super) struct Speller<'a> {
     temporary: BTreeSet<StepId>,
     /// All array names in use.
     taken: BTreeSet<String>,
+    /// Whether each step has a name of its own, which the names of the program are given to in further lines.
+    apart: bool,
 }
 
 impl<'a> Speller<'a> {
-    pub(super) fn new(plan: &'a Plan) -> Speller<'a> {
+    pub(super) fn new(plan: &'a Plan, apart: bool) -> Speller<'a> {
         let values = &plan.program.values;
         let mut order: Vec<usize> = (0..values.len()).collect();
         order.sort_by_key(|value| (values[*value].span.start, std::cmp::Reverse(values[*value].span.end)));
@@ -84,6 +86,7 @@ impl<'a> Speller<'a> {
             starts: Vec::new(),
             temporary: BTreeSet::new(),
             taken,
+            apart,
         };
         speller.places = speller.first_users();
         speller
@@ -101,6 +104,19 @@ impl<'a> Speller<'a> {
             if let Some(id) = self.resolved(value) {
                 let place = places.entry(id).or_insert(self.statements[value.index()]);
                 *place = (*place).min(self.statements[value.index()]);
+            }
+        }
+        // What one body hands on to another one is moved before the other one.
+        for id in plan.ids() {
+            let carried = plan.program.carried().find(|carried| carried.first == plan.step(id).user);
+            let is_last = |entry| plan.program.carried().any(|carried| carried.last == entry);
+            if let Some(carried) = carried.filter(|carried| is_last(carried.entry))
+                && let Some(repeat) =
+                    plan.program.repeats.iter().find(|repeat| repeat.body.contains(&carried.first.index()))
+            {
+                let inside = |span: &&Span| repeat.span.start <= span.start && span.end <= repeat.span.end;
+                let first = self.statements[repeat.body.clone()].iter().filter(inside).min();
+                places.extend(first.map(|first| (id, *first)));
             }
         }
         for id in plan.ids().collect::<Vec<_>>().into_iter().rev() {
@@ -237,7 +253,7 @@ impl<'a> Speller<'a> {
         let meant: Vec<StepId> = own.chain(further).filter_map(|name| self.meaning.get(name).copied()).collect();
         let mut step = Some(step);
         while let Some(id) = step {
-            if meant.contains(&id) {
+            if meant.contains(&id) || self.counted(id).is_some() {
                 return true;
             }
             step = self.silent_source(id);
@@ -401,7 +417,7 @@ impl<'a> Speller<'a> {
         let mut renamed = BTreeSet::new();
         for id in &steps {
             // A name is given to an array before it is carried in another layout.
-            if self.carried_as(*id).is_some() {
+            if self.carried_as(*id).is_some() && !self.apart {
                 own.extend(self.renamed(statement, &mut renamed));
             }
             if block.is_some() && self.plan.body(*id).is_none() {
@@ -410,7 +426,11 @@ impl<'a> Speller<'a> {
                 own.extend(self.step(*id, statement)?);
             }
         }
-        own.extend(self.renamed(statement, &mut renamed));
+        if self.apart {
+            own.extend(self.given(statement));
+        } else {
+            own.extend(self.renamed(statement, &mut renamed));
+        }
         for alias in self.aliases(statement) {
             let id = self.resolved(alias.value)?;
             let text = self.name(alias.value, id)?;
@@ -438,11 +458,34 @@ impl<'a> Speller<'a> {
         swap(self);
         let lines = self.step(id, statement);
         swap(self);
+        let mut lines = lines?;
+        if self.apart
+            && let Some(carried) = self.carried_as(id)
+            && let Some((value, name)) = self.names.get(&id).and_then(|names| names.last()).cloned()
+        {
+            lines.push(format!("{carried} = {name}"));
+            self.names.entry(id).or_default().insert(0, (value, carried.clone()));
+            if let Some((_, outside)) = &mut self.block {
+                outside.insert(carried, id);
+            }
+        }
         // A name that the lines define is visible inside the block, too.
         if let Some((_, name)) = self.names.get(&id).and_then(|names| names.last()) {
             self.meaning.insert(name.clone(), id);
         }
-        lines
+        Some(lines)
+    }
+
+    /// The lines that give the results of a statement their names, where each step has a name of its own.
+    fn given(&mut self, statement: Span) -> Vec<String> {
+        let program = &self.plan.program;
+        // Of a name that an unrolled block gives several times, the last one counts.
+        let results = self.results(statement);
+        let last: BTreeMap<&str, ValueId> = results
+            .filter(|value| !matches!(program.value(*value).definition, Definition::Input { .. }))
+            .filter_map(|value| Some((program.value(value).name.as_deref()?, value)))
+            .collect();
+        last.into_values().filter_map(|result| self.renaming(result)).collect()
     }
 
     /// The lines of results that need no step: arrays with renamed dims, or already moved.
@@ -485,7 +528,7 @@ impl<'a> Speller<'a> {
     /// Declarations of the inputs that the statement declares implicitly.
     fn inputs(&mut self, statement: Span) -> Vec<String> {
         let plan = self.plan;
-        let inputs = plan.ids().filter(|id| plan.step(*id).op == StepOp::Input);
+        let inputs = plan.ids().filter(|id| plan.step(*id).op == StepOp::Input && self.counted(*id).is_none());
         let inputs: Vec<StepId> =
             inputs.filter(|id| self.statements[plan.step(*id).value.index()] == statement).collect();
         let mut lines = Vec::new();
@@ -500,13 +543,6 @@ impl<'a> Speller<'a> {
                 None => self.fresh("A"),
             };
             self.bind_written(id, value, name.clone());
-            if plan.program.value(value).definition == (Definition::Input { supply: Supply::Counted }) {
-                // `iota_I` has its meaning everywhere and needs no declaration, which would make it an input of the program.
-                if let Some((_, outside)) = &mut self.block {
-                    outside.insert(name, id);
-                }
-                continue;
-            }
             let is_donated = plan.program.value(value).definition == Definition::Input { supply: Supply::Donated };
             let donated = if is_donated { " donated" } else { "" };
             let brackets = self.wanted_brackets(value, id);
@@ -530,7 +566,11 @@ impl<'a> Speller<'a> {
                 let text = self.operation(step.value, &names)?;
                 let name = self.result_name(step.value, id, statement);
                 let line = self.assignment(id, step.value, &name, &text);
-                self.bind(id, step.value, name);
+                if self.is_local(step.value) {
+                    self.bind_written(id, step.value, name);
+                } else {
+                    self.bind(id, step.value, name);
+                }
                 Some(vec![line])
             }
         }
@@ -543,12 +583,17 @@ impl<'a> Speller<'a> {
         let users = |step: StepId| self.plan.steps.neighbors(step).count();
         let is_slice = matches!(collective, Collective::Slice { .. }) && !self.opens_a_sum(id);
         // A body ends in the layout in which it begins.
-        let computes = |user: StepId| !matches!(self.plan.step(user).op, StepOp::Collective(_) | StepOp::Carry);
-        if is_slice && self.plan.steps.neighbors(id).all(computes) && users(id) > 0 && step.user != step.value {
+        let computes = |user: &StepId| !matches!(self.plan.step(*user).op, StepOp::Collective(_) | StepOp::Carry);
+        if is_slice && self.users(id).iter().all(computes) && users(id) > 0 && step.user != step.value {
             // Statements that use it slice it again.
             return Some(lines);
         }
-        let mut name = self.name(step.value, operand)?;
+        let moved = match collective {
+            // What it shifts may be another array under other dims.
+            Collective::Shift(_) => *self.plan.program.value(step.value).definition.operands().first()?,
+            _ => step.value,
+        };
+        let mut name = self.name(moved, operand)?;
         let from =
             Layout { dims: self.plan.program.value(step.value).dims.clone(), ..self.plan.step(operand).layout.clone() };
         let brackets = self.brackets(step.value, operand);
@@ -587,7 +632,9 @@ impl<'a> Speller<'a> {
             | Collective::Broadcast { .. }
             | Collective::Open { .. } => format!("{called}({name}{brackets})"),
         };
-        let new = if self.is_own(id) {
+        let new = if self.apart {
+            self.fresh(&name)
+        } else if self.is_own(id) {
             self.result_name(step.value, id, statement)
         } else if let Some(carried) = self.carried_as(id).filter(|_| users(operand) == 1) {
             carried
@@ -617,18 +664,26 @@ impl<'a> Speller<'a> {
         Some(lines)
     }
 
+    /// The steps that use a step, or its array with other padding.
+    fn users(&self, id: StepId) -> Vec<StepId> {
+        let is_filled =
+            |user: &StepId| matches!(self.plan.step(*user).op, StepOp::Map { function: Function::Fill { .. }, .. });
+        let (filled, others): (Vec<StepId>, Vec<StepId>) = self.plan.steps.neighbors(id).partition(is_filled);
+        others.into_iter().chain(filled.into_iter().flat_map(|filled| self.users(filled))).collect()
+    }
+
     /// Whether a sum is open because all operands that it depends on are sliced: whole ones leave no open sum.
     fn opens_a_sum(&self, slice: StepId) -> bool {
         let plan = self.plan;
         let axes = |id: StepId| plan.step(id).layout.sharding.dim_axes();
-        self.plan.steps.neighbors(slice).any(|user| {
+        self.users(slice).into_iter().any(|user| {
             let open = plan.step(user).layout.sharding.open.intersection(axes(slice));
             let has = |id: StepId, axis| axes(id).contains(axis);
-            let is_sliced = |id: StepId, axis| self.silent_source(id).is_some_and(|source| !has(source, axis));
-            matches!(plan.step(user).op, StepOp::Product { .. })
-                && open.iter().any(|axis| {
-                    plan.operands(user).into_iter().all(|operand| !has(operand, axis) || is_sliced(operand, axis))
-                })
+            let is_sliced = |id: StepId, axis| {
+                std::iter::successors(Some(id), |id| self.silent_source(*id)).any(|source| !has(source, axis))
+            };
+            matches!(plan.step(user).op, StepOp::Product { .. } | StepOp::Reduce { .. })
+                && open.iter().any(|axis| plan.operands(user).into_iter().all(|operand| is_sliced(operand, axis)))
         })
     }
 
@@ -652,6 +707,9 @@ impl<'a> Speller<'a> {
         }
         let mut known = Some(step);
         while let Some(id) = known {
+            if let Some(counted) = self.counted(id) {
+                return Some(counted);
+            }
             let names = self.names.get(&id).into_iter().flatten().rev();
             let meant =
                 names.filter(|(as_value, name)| self.meaning.get(name) == Some(&id) && dims(*as_value) == dims(value));
@@ -683,6 +741,16 @@ impl<'a> Speller<'a> {
         }
     }
 
+    /// The name of an `iota_I`, which means the same everywhere.
+    fn counted(&self, id: StepId) -> Option<String> {
+        let value = self.plan.program.value(self.plan.step(id).value);
+        let is_counted = self.plan.step(id).op == StepOp::Input
+            && value.definition == (Definition::Input { supply: Supply::Counted });
+        // In an unrolled block, it has the number of the iteration.
+        let name = value.name.as_deref().filter(|_| is_counted)?;
+        Some(name.split('.').next().unwrap_or(name).to_owned())
+    }
+
     /// Whether the value is the main result of its statement.
     fn is_root(&self, value: ValueId) -> bool {
         self.plan.program.value(value).span == self.own[value.index()]
@@ -709,6 +777,9 @@ impl<'a> Speller<'a> {
             self.temporary.insert(id);
             return self.fresh("T");
         };
+        if self.apart {
+            return self.fresh(&name);
+        }
         let is_final = self.finals.get(&value).is_none_or(|last| *last == id);
         let others = self.plan.steps.neighbors(id).map(|user| self.plan.step(user).user);
         let is_taken_inside = others.into_iter().any(|user| self.own[user.index()] != self.own[value.index()]);
@@ -763,7 +834,13 @@ impl<'a> Speller<'a> {
             | Definition::Rename { .. } => false,
         };
         let dtype = if asked { format!(": {}", program.value(value).dtype) } else { String::new() };
-        format!("{name}{dtype}{} = {text}", self.brackets(value, id))
+        let layout = if self.is_local(value) { self.wanted_brackets(value, id) } else { self.brackets(value, id) };
+        format!("{name}{dtype}{layout} = {text}")
+    }
+
+    /// Whether a value is a local product, whose layout has the axes of size 1 of its operands.
+    fn is_local(&self, value: ValueId) -> bool {
+        matches!(self.plan.program.value(value).definition, Definition::Product { local: true, .. })
     }
 
     /// The right-hand side of a line.
@@ -846,5 +923,7 @@ fn is_laid_out(layout: &Layout, dims: &[Dim], wanted: &Sharding, among: &[AxisId
     let same = wanted.dims.iter().enumerate().all(|(at, wanted)| axes(at) == Some(compared(wanted)));
     let open =
         |sharding: &Sharding| among.iter().all(|axis| sharding.open.contains(*axis) == wanted.open.contains(*axis));
-    same && layout.dims.len() == dims.len() && open(&layout.sharding) && layout.sharding.operator == wanted.operator
+    let is_closed = among.iter().all(|axis| !wanted.open.contains(*axis));
+    let adds_alike = is_closed || layout.sharding.operator == wanted.operator;
+    same && layout.dims.len() == dims.len() && open(&layout.sharding) && adds_alike
 }

@@ -36,6 +36,9 @@ enum Extent {
     Needed,
     /// All statements, because a layout omitted in the text may differ in the plan of the changed program.
     All,
+    /// As `All`, with a name of its own for the array of each step, because a name of the program may denote another
+    /// array where a step is used.
+    Apart,
 }
 
 /// The implicit communication of each statement of a plan, with the lines that make it explicit.
@@ -51,8 +54,13 @@ pub fn spelled_out(plan: &Plan) -> Diagnostics {
     found(plan, Extent::All)
 }
 
+/// As [`spelled_out`], with a name of its own for the array of each step.
+pub fn spelled_apart(plan: &Plan) -> Diagnostics {
+    found(plan, Extent::Apart)
+}
+
 fn found(plan: &Plan, extent: Extent) -> Diagnostics {
-    let mut speller = Speller::new(plan);
+    let mut speller = Speller::new(plan, extent == Extent::Apart);
     let statements = speller.statements();
     let needs = |speller: &Speller<'_>, statement: Span| -> Vec<StepId> {
         speller.steps(statement).iter().flat_map(|id| speller.needs(*id)).collect()
