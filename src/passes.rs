@@ -119,9 +119,10 @@ fn extreme(function: Function, operator: Operator, from: &[DType], to: DType) ->
         Function::Binary(Binary::Larger) => (true, if operator == Operator::Max { ANY } else { EITHER }, operator),
         Function::Binary(Binary::Smaller) => (true, if operator == Operator::Min { ANY } else { EITHER }, operator),
         Function::ByNumber(ByNumber::Shift, Scalar(c)) => (is_ordered && is_finite(c, to), ONE, operator),
-        // 0 times an infinity is a NaN.
+        // 0 times an infinity is a NaN, and a device may take a number below the least normal one as 0.
         Function::ByNumber(ByNumber::Scale, Scalar(c)) => {
-            let is_positive = to.format().is_some_and(|format| c >= format.least_normal());
+            let least = to.format().filter(|format| format.has_infinity).map_or(0.0, |format| format.least_normal());
+            let is_positive = to.is_float() && c > 0.0 && c >= least;
             (is_positive && is_finite(c, to) && (c <= 1.0 || is_ordered), ONE, operator)
         }
         Function::Unary(Unary::Exp) => (is_ordered, ONE, operator),

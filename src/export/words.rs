@@ -13,7 +13,7 @@ use crate::dtype::DType;
 use crate::function::Function;
 use crate::kernel::Local;
 use crate::layout::{Layout, Sharding};
-use crate::mesh::{Axes, AxisId, Mesh};
+use crate::mesh::{Axes, AxisId, AxisSet, Mesh};
 use crate::operator::Operator;
 use crate::plan::{Plan, StepId, StepOp};
 use crate::program::{Definition, Program, ValueId};
@@ -252,11 +252,20 @@ impl Sentence<'_> {
             Collective::Shift(shift) => self.shift(*shift),
             // Reshards without a primitive are lowered step by step.
             Collective::Reshard { by, .. } => {
-                let mut from = self.from.clone();
+                // Axes of size 1 may differ between the iterations of a repeat.
+                let units: AxisSet = mesh.axis_ids().filter(|axis| mesh.size(*axis) == 1).collect();
+                let bare = |sharding: &Sharding| {
+                    let dims = sharding.dims.iter().map(|axes| axes.without(units)).collect();
+                    Sharding { dims, ..sharding.clone() }
+                };
+                let mut from = Layout { sharding: bare(sharding), ..self.from.clone() };
                 for step in by {
-                    self.words.extend(words(step, &from, mesh, vocabulary));
-                    let to = step.apply(&from.sharding, mesh);
-                    from.sharding = to.expect("each step goes on from the one before");
+                    let step = step.mapped(&|axes| axes.without(units), &bare);
+                    // Without them, a step may do nothing.
+                    if let Some(to) = step.apply(&from.sharding, mesh) {
+                        self.words.extend(words(&step, &from, mesh, vocabulary));
+                        from.sharding = to;
+                    }
                 }
             }
             Collective::Broadcast { axes } => {

@@ -204,11 +204,18 @@ impl Tree<'_> {
                 if place == 0 && self.best.is_none() {
                     return Err(error);
                 }
-                self.failure = Some(error);
+                self.fail(error);
             }
         }
         let best = self.best.as_ref().map(|best| best.score);
         Ok(best.into_iter().chain(self.unsolved).min().unwrap_or_default().first())
+    }
+
+    /// Keeps the error of a branch; that of a pin says the most.
+    fn fail(&mut self, error: PlanError) {
+        if !matches!(self.failure, Some(PlanError::Pin { .. })) {
+            self.failure = Some(error);
+        }
     }
 
     /// Work done by this search.
@@ -323,7 +330,7 @@ impl Tree<'_> {
                     self.unsolved = self.unsolved.into_iter().chain([bound]).min();
                 }
             }
-            Err(error) => self.failure = Some(error),
+            Err(error) => self.fail(error),
         }
         if let Some(id) = differs {
             self.decide(id, &settled, bound, relaxed);

@@ -90,9 +90,9 @@ impl<'a> Built<'a> {
     fn fuse(&mut self) {
         let Built { builder, outputs, carried, .. } = &mut *self;
         let (structure, costs) = (builder.search.structure(), builder.search.costs);
-        let leaving = |id: StepId| outputs.contains(&id) || carried.iter().any(|(_, last)| *last == id);
         let mark = |id: ValueId| structure.kernel(id);
-        let (kernels, access) = fused::kernels(&builder.steps, leaving, mark, costs.fusion(), &builder.program);
+        let (kernels, access) =
+            fused::kernels(&builder.steps, (outputs, carried), mark, costs.fusion(), &builder.program);
         for id in kernels.iter().flatten() {
             let access = &access[id.index()];
             let cost = builder.local_cost(*id, access);

@@ -69,13 +69,12 @@ fn stretch(program: &Program, id: ValueId) -> usize {
 
 impl Structure {
     pub(super) fn new(program: &Program, fusion: Fusion) -> Structure {
-        // The initial value of a carried name is relevant only if an iteration reads it.
-        let read: BTreeSet<ValueId> =
-            program.values.iter().flat_map(|value| value.definition.operands()).copied().collect();
-        let is_handed_on =
-            |carried: &Carried, id| carried.last == id || (carried.entry == id && read.contains(&carried.first));
-        let leaves =
-            |id: ValueId| program.outputs.contains(&id) || program.carried().any(|carried| is_handed_on(carried, id));
+        let read = program.read();
+        let is_handed_on = |carried: &Carried| program.is_handed_on(carried, &read);
+        let handed_on: BTreeSet<ValueId> =
+            program.carried().filter(|carried| is_handed_on(carried)).map(|carried| carried.last).collect();
+        let leaves = |id: ValueId| program.outputs.contains(&id) || handed_on.contains(&id);
+        let carries: BTreeSet<ValueId> = program.carried().flat_map(|carried| [carried.first, carried.last]).collect();
         let node = |id: ValueId| {
             let value = program.value(id);
             let role = match &value.definition {
@@ -91,7 +90,10 @@ impl Structure {
             Node {
                 // A value with layout holes is moved to one layout for all its users, so it cannot be fused.
                 role: role.filter(|_| !matches!(value.wanted, Wanted::Partly(_))),
-                operands: value.definition.operands().iter().map(|operand| operand.index()).collect(),
+                operands: match carries.contains(&id) && !read.contains(&id) {
+                    true => Vec::new(),
+                    false => value.definition.operands().iter().map(|operand| operand.index()).collect(),
+                },
                 leaves: leaves(id),
                 mark: stretch(program, id),
                 makes: match &value.definition {
@@ -241,14 +243,16 @@ fn bridges_of(edges: &BTreeSet<(usize, usize)>) -> BTreeSet<(usize, usize)> {
 }
 
 /// The kernels of the steps of a plan, and the memory traffic of each step.
+///
+/// - `carried`: as [`Plan::carried`].
 pub(super) fn kernels(
     steps: &DiGraph<Step, u32>,
-    leaving: impl Fn(StepId) -> bool,
+    (outputs, carried): (&[StepId], &[(StepId, StepId)]),
     mark: impl Fn(ValueId) -> Option<usize>,
     fusion: Fusion,
     program: &Program,
 ) -> (Vec<Vec<StepId>>, Vec<Access>) {
-    let nodes = nodes(steps, leaving, mark, program);
+    let nodes = nodes(steps, (outputs, carried), mark, program);
     let found = fusion::kernels(&nodes, fusion);
     let access = fusion::accesses(&nodes, &found);
     let ids = |kernel: Vec<usize>| kernel.into_iter().map(StepId::new).collect();
@@ -257,7 +261,7 @@ pub(super) fn kernels(
 
 fn nodes(
     steps: &DiGraph<Step, u32>,
-    leaving: impl Fn(StepId) -> bool,
+    (outputs, carried): (&[StepId], &[(StepId, StepId)]),
     mark: impl Fn(ValueId) -> Option<usize>,
     program: &Program,
 ) -> Vec<Node> {
@@ -268,13 +272,20 @@ fn nodes(
         let from = || &steps[operands(steps, id)[0]].layout.sharding;
         steps[id].op.collective().is_some_and(|collective| collective.is_idle(from(), mesh))
     };
+    let read = program.read();
+    let is_handed_on = |first: StepId| {
+        let carried = program.carried().find(|carried| carried.first == steps[first].value);
+        carried.is_some_and(|carried| program.is_handed_on(carried, &read))
+    };
+    let handed_on = carried.iter().filter(|(first, _)| is_handed_on(*first)).map(|(_, last)| *last);
+    let leaving: BTreeSet<StepId> = outputs.iter().copied().chain(handed_on).collect();
     let mut blocks: Vec<StepId> = Vec::new();
     let mut leaves: Vec<bool> = Vec::new();
     for id in steps.node_indices() {
         let block = if is_idle(id) { blocks[operands(steps, id)[0].index()] } else { id };
         blocks.push(block);
         // Where the block is left in place, it leaves, too.
-        let is_leaving = leaving(id);
+        let is_leaving = leaving.contains(&id);
         leaves.push(is_leaving);
         leaves[block.index()] |= is_leaving;
     }
@@ -287,10 +298,8 @@ fn nodes(
             StepOp::Input | StepOp::Carry | StepOp::Collective(_) | StepOp::Kernel(_) => None,
         };
         let mark = mark(step.value);
-        // The start of a repeat is read if an iteration or what is outside reads it. A collective that leaves the block
-        // in place reads nothing.
-        let is_read = || leaves[id.index()] || steps.neighbors_directed(id, Direction::Outgoing).next().is_some();
-        let reads = blocks[id.index()] == id && (step.op != StepOp::Carry || is_read());
+        // A collective that leaves the block in place reads nothing.
+        let reads = blocks[id.index()] == id && (step.op != StepOp::Carry || read.contains(&step.value));
         let read = if reads { operands(steps, id) } else { Vec::new() };
         Node {
             role: role.filter(|_| mark.is_some()),
@@ -314,8 +323,7 @@ fn nodes(
 impl Plan {
     /// Memory traffic of each step, by its kernel.
     pub fn accesses(&self) -> Vec<Access> {
-        let leaving = |id| self.outputs.contains(&id) || self.carried.iter().any(|(_, last)| *last == id);
-        let nodes = nodes(&self.steps, leaving, |_| Some(0), &self.program);
+        let nodes = nodes(&self.steps, (&self.outputs, &self.carried), |_| Some(0), &self.program);
         let places = |kernel: &Vec<StepId>| kernel.iter().map(|id| id.index()).collect();
         let kernels: Vec<Vec<usize>> = self.kernels.iter().map(places).collect();
         fusion::accesses(&nodes, &kernels)
@@ -332,10 +340,8 @@ impl Plan {
     pub fn times_at_the_least(&self, id: StepId) -> u64 {
         let alone = vec![id];
         let kernel = self.kernels.iter().find(|kernel| kernel.contains(&id)).unwrap_or(&alone);
+        let times = self.times(id);
         let is_last_cheaper = kernel.len() > 1 && kernel.iter().any(|id| self.is_written_for_an_iteration(*id, kernel));
-        if !kernel.iter().all(|id| self.is_read_in_its_body(*id)) {
-            return u64::from(!is_last_cheaper);
-        }
         let begins_with = |id: &StepId| match self.step(*id).op {
             StepOp::Carry => self.operands(*id)[0],
             _ => *id,
@@ -343,15 +349,37 @@ impl Plan {
         let read: BTreeSet<StepId> = kernel.iter().flat_map(|id| self.operands(*id)).collect();
         let is_first_cheaper =
             kernel.len() > 1 && read.iter().map(begins_with).collect::<BTreeSet<StepId>>().len() < read.len();
-        self.times(id).saturating_sub(u64::from(is_first_cheaper) + u64::from(is_last_cheaper))
+        let is_for_later = |id: &StepId| !self.is_read_in_its_body(*id) || self.is_written_for_later(*id, kernel);
+        let (full, has_first) =
+            if kernel.iter().any(is_for_later) { (times.min(1), times == 1) } else { (times, true) };
+        full.saturating_sub(u64::from(is_first_cheaper && has_first) + u64::from(is_last_cheaper))
+    }
+
+    /// Whether what is computed and read in a kernel is read outside of it after the repeat only.
+    fn is_written_for_later(&self, id: StepId, kernel: &[StepId]) -> bool {
+        if self.body(id).is_none() {
+            return false;
+        }
+        let read = self.program.read();
+        let hands_on = |first: StepId| {
+            let carried = self.program.carried().find(|carried| carried.first == self.step(first).value);
+            carried.is_some_and(|carried| self.program.is_handed_on(carried, &read))
+        };
+        let is_outside = |user: StepId| !kernel.contains(&user) && self.body(user) == self.body(id);
+        !self.carried.iter().any(|(first, last)| *last == id && hands_on(*first))
+            && !self.steps.neighbors(id).any(is_outside)
+            && (self.outputs.contains(&id) || self.steps.neighbors(id).any(|user| self.body(user) != self.body(id)))
     }
 
     /// Whether what is computed and read in a kernel is read outside of it by the next iteration only.
     fn is_written_for_an_iteration(&self, id: StepId, kernel: &[StepId]) -> bool {
+        if !self.carried.iter().any(|(_, last)| *last == id) {
+            return false;
+        }
         // A repeat after this one may carry a value that it does not read.
-        let is_read = |user: StepId| self.step(user).op != StepOp::Carry || self.steps.neighbors(user).next().is_some();
-        self.carried.iter().any(|(_, last)| *last == id)
-            && !self.outputs.contains(&id)
+        let read = self.program.read();
+        let is_read = |user: StepId| self.step(user).op != StepOp::Carry || read.contains(&self.step(user).value);
+        !self.outputs.contains(&id)
             && self.steps.neighbors(id).any(|user| kernel.contains(&user))
             && !self.steps.neighbors(id).any(|user| !kernel.contains(&user) && is_read(user))
     }

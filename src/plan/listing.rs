@@ -19,7 +19,7 @@ pub struct Listing<'a> {
     pub items: Vec<Item<'a>>,
     /// The items of the outputs of the program.
     pub outputs: Vec<usize>,
-    /// Kernels of items, each in order.
+    /// Kernels of items, each in the order of the plan.
     pub kernels: Vec<Vec<usize>>,
 }
 
@@ -153,15 +153,12 @@ impl<'a> Listing<'a> {
             item.operands.iter_mut().for_each(|operand| *operand = place[*operand]);
             item
         };
-        let sorted = |kernel: Vec<usize>| {
-            let mut kernel: Vec<usize> = kernel.into_iter().map(|item| place[item]).collect();
-            kernel.sort_unstable();
-            kernel
-        };
+        // The members of a kernel stay in the order of the plan, which decides what each of them reads and writes.
+        let members = |kernel: Vec<usize>| kernel.into_iter().map(|item| place[item]).collect();
         Listing {
             items: order.iter().copied().map(moved).collect(),
             outputs: self.outputs.into_iter().map(|item| place[item]).collect(),
-            kernels: self.kernels.into_iter().map(sorted).collect(),
+            kernels: self.kernels.into_iter().map(members).collect(),
         }
     }
 }

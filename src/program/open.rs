@@ -87,7 +87,12 @@ impl Checker {
     pub(super) fn check_map_open(&self, function: Function, operands: &[ValueId], dtype: DType) -> Checked<()> {
         let Some((first, operator)) = self.one_operator(operands)? else { return Ok(()) };
         let Some(passage) = passes::map(function, operator, &self.dtypes(operands), dtype) else {
-            return Err(self.misuse(first, why_not(function, operator)));
+            let widens = passes::map(function, operator, &vec![dtype; operands.len()], dtype).is_some();
+            let is_wrapped = |id: &&ValueId| !self.value(**id).dtype.is_float() && self.value(**id).dtype != dtype;
+            return Err(match operands.iter().find(is_wrapped).filter(|_| widens) {
+                Some(id) => self.misuse(*id, "integers wrap in partial sums but not in the wider result".to_owned()),
+                None => self.misuse(first, why_not(function, operator)),
+            });
         };
         for axis in self.mesh.axis_ids().map(AxisSet::one) {
             let written = |place: &usize| !self.open(operands[*place]).0.intersection(axis).is_empty();

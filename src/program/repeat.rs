@@ -18,10 +18,12 @@
 
 use super::checker::Checker;
 use super::error::{CheckError, Checked};
-use super::{Definition, Value, ValueId, Wanted};
+use super::rewrite::Draft;
+use super::{Definition, Program, Value, ValueId, Wanted};
 use crate::layout::Sharding;
 use crate::span::Span;
 use crate::syntax::{SizeExpr, Statement, StatementKind};
+use itertools::Itertools;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
@@ -49,6 +51,59 @@ pub struct Carried {
     pub first: ValueId,
     /// The value each iteration hands on, in the body; after the repeat, the name means that of the last iteration.
     pub last: ValueId,
+}
+
+impl Program {
+    /// The values that are read: by a computation, as an output, or to hand on a name that is read.
+    ///
+    /// A name that iterations only hand on, or set without reading it, is read if it is after the repeat.
+    pub(crate) fn read(&self) -> BTreeSet<ValueId> {
+        let moves: BTreeSet<ValueId> = self.carried().flat_map(|carried| [carried.first, carried.last]).collect();
+        let computed = self.value_ids().filter(|id| !moves.contains(id));
+        let operands = |id: ValueId| self.value(id).definition.operands().iter().copied();
+        let mut read: BTreeSet<ValueId> = computed.flat_map(operands).chain(self.outputs.iter().copied()).collect();
+        loop {
+            let before = read.len();
+            for Carried { first, last, .. } in self.carried() {
+                if read.contains(first) && self.times(*first) > 1 {
+                    read.insert(*last);
+                }
+                let handed: Vec<ValueId> = [*first, *last].into_iter().filter(|id| read.contains(id)).collect();
+                read.extend(handed.into_iter().flat_map(operands));
+            }
+            if read.len() == before {
+                return read;
+            }
+        }
+    }
+
+    /// The program without the carried names that nothing reads, and without repeats that do nothing else.
+    pub(super) fn without_unread(self) -> Program {
+        let read = self.read();
+        let is_read = |carried: &Carried| read.contains(&carried.first) || read.contains(&carried.last);
+        if self.carried().all(is_read) {
+            return self;
+        }
+        let unread: Vec<Carried> = self.carried().filter(|carried| !is_read(carried)).copied().collect();
+        let mut draft = Draft::new(&self);
+        let moves = unread.iter().flat_map(|carried| [carried.first, carried.last]).sorted();
+        for id in moves {
+            let operand = self.value(id).definition.operands().first().map(|operand| draft.taken(*operand));
+            draft.replace(id, operand.unwrap_or(id));
+        }
+        let mut program = draft.finish();
+        for (repeat, before) in program.repeats.iter_mut().zip(&self.repeats) {
+            let mut kept = before.carried.iter().map(is_read);
+            repeat.carried.retain(|_| kept.next().unwrap_or(true));
+        }
+        program.repeats.retain(|repeat| !repeat.body.is_empty());
+        program
+    }
+
+    /// Whether a later iteration reads what a name hands on.
+    pub(crate) fn is_handed_on(&self, carried: &Carried, read: &BTreeSet<ValueId>) -> bool {
+        read.contains(&carried.first) && self.times(carried.first) > 1
+    }
 }
 
 /// Limit on statements unrolled from blocks inside bodies, in total.

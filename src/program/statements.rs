@@ -463,7 +463,7 @@ impl Checker {
             limits,
             lines: LineIndex::default(),
         };
-        let program = pad(program, &places, &mut diagnostics);
+        let program = pad(program.without_unread(), &places, &mut diagnostics);
         diagnostics.sort();
         ((!diagnostics.has_errors()).then_some(program), diagnostics)
     }

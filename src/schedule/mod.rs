@@ -73,8 +73,8 @@ pub struct Schedule {
     /// The operations. Node order is list order: operands come first, and each link serves messages in this order. An edge
     /// runs from an operand to its user and carries the operand's index, from 0.
     pub operations: DiGraph<Operation, u32>,
-    /// Kernels of local computations, each with at least two, in order. Values inside a kernel are neither written to memory
-    /// nor read from it.
+    /// Kernels of local computations, each with at least two, operands first. Values inside a kernel are neither written to
+    /// memory nor read from it; the first member that needs a value from outside reads it.
     pub kernels: Vec<Vec<OpId>>,
     /// The outputs.
     pub outputs: Vec<Output>,

@@ -347,6 +347,11 @@ impl Writer<'_> {
             (Some(Operator::Sum | Operator::Mean | Operator::Root(_)), _)
                 if same_open(&left.open, &right.open) && same_dims =>
             {
+                // Sums of integers that change dtype have to be closed first.
+                let widens = |kind: &Type| kind.dtype != dtype && !kind.dtype.is_float();
+                if one == Some(Operator::Sum) && (widens(left) || widens(right)) {
+                    return None;
+                }
                 let sign = if is_unsigned(dtype) { "+" } else { self.choices.one(&["+", "-"]) };
                 made(
                     format!("{} {sign} {}", operand.inner(), other.inner()),

@@ -4,7 +4,7 @@ use super::super::{Program, Value, ValueId};
 use std::ops::Range;
 
 /// A program with additional values.
-pub(super) struct Draft<'a> {
+pub(in crate::program) struct Draft<'a> {
     program: &'a Program,
     /// The original values, then new ones.
     pub(super) values: Vec<Value>,
@@ -17,7 +17,7 @@ pub(super) struct Draft<'a> {
 }
 
 impl<'a> Draft<'a> {
-    pub(super) fn new(program: &'a Program) -> Draft<'a> {
+    pub(in crate::program) fn new(program: &'a Program) -> Draft<'a> {
         let order: Vec<ValueId> = program.value_ids().collect();
         let bodies = order.iter().map(|id| program.body_of(*id)).collect();
         Draft { program, values: program.values.clone(), bodies, instead: order.clone(), order }
@@ -33,12 +33,12 @@ impl<'a> Draft<'a> {
     }
 
     /// The replacement of a value.
-    pub(super) fn taken(&self, id: ValueId) -> ValueId {
+    pub(in crate::program) fn taken(&self, id: ValueId) -> ValueId {
         self.instead[id.index()]
     }
 
     /// Replaces a value that is no longer computed.
-    pub(super) fn replace(&mut self, id: ValueId, by: ValueId) {
+    pub(in crate::program) fn replace(&mut self, id: ValueId, by: ValueId) {
         self.instead[id.index()] = by;
         self.order.retain(|other| *other != id);
     }
@@ -65,7 +65,7 @@ impl<'a> Draft<'a> {
     }
 
     /// The finished program.
-    pub(super) fn finish(self) -> Program {
+    pub(in crate::program) fn finish(self) -> Program {
         let mut numbers = vec![ValueId(u32::MAX); self.values.len()];
         for (number, id) in (0..).zip(&self.order) {
             numbers[id.index()] = ValueId(number);

@@ -14,6 +14,8 @@ mod chains;
 mod draft;
 mod shared;
 
+pub(super) use draft::Draft;
+
 use super::{Definition, Program, ValueId, Wanted};
 
 /// A rewritten program.

@@ -657,12 +657,6 @@ pub(super) fn mask(
     axes: &[AxisId],
     block: &Rc<Block>,
 ) -> Result<Rc<Block>, Flaw> {
-    let mut limits = Vec::new();
-    for axis in axes {
-        let start = u64::from(run.mesh().coordinate(device, *axis));
-        let coordinate = run.terms.open_coordinate(id.index(), *axis, &run.schedule.mesh);
-        limits.push((coordinate, vec![Interval { start, end: start + 1 }]));
-    }
     let mut block = block.as_ref().clone();
     for piece in &mut block.pieces {
         let open = !piece.holds.parts.is_closed() || run.terms.is_pending(piece.holds.term).is_some();
@@ -677,6 +671,17 @@ pub(super) fn mask(
         }
         let held = piece.holds.parts.clone();
         run.spend(held.len())?;
+        let mut limits = Vec::new();
+        for axis in axes {
+            let start = u64::from(run.mesh().coordinate(device, *axis));
+            let masked = run.terms.masked_coordinate(piece.holds.term, *axis, &run.schedule.mesh);
+            // A mask of what was masked and moved decomposes it once more.
+            let coordinate = match held.coordinates().contains(&masked) {
+                true => run.terms.open_coordinate(id.index(), *axis, &run.schedule.mesh),
+                false => masked,
+            };
+            limits.push((coordinate, vec![Interval { start, end: start + 1 }]));
+        }
         let parts = Parts::product(&[&held], &limits, Operator::Sum, &mut run.terms, |_, _, inner| inner);
         piece.holds.parts = Rc::new(parts);
     }

@@ -90,6 +90,9 @@ enum Coordinate {
     /// The position along an axis over which the value of an input operation is open. Two operations may decompose
     /// one array differently, so each has its own coordinate.
     Open(usize, AxisId),
+    /// The position along an axis, for a term that is kept on the first device and 0 on the others. Masks of the blocks
+    /// of one term decompose it alike.
+    Masked(TermId, AxisId),
     /// The left or right operand of an elementwise sum.
     Side(TermId),
     /// A coordinate of one operand of a product.
@@ -364,7 +367,7 @@ impl Terms {
         loop {
             match self.coordinates[id.0 as usize].0 {
                 Coordinate::Contracted(term, index) => return Counted::Index(term, index),
-                Coordinate::Open(_, axis) => return Counted::Axis(axis),
+                Coordinate::Open(_, axis) | Coordinate::Masked(_, axis) => return Counted::Axis(axis),
                 Coordinate::Side(_) => return Counted::Sides,
                 Coordinate::Of(_, _, inner) => id = inner,
             }
@@ -396,6 +399,12 @@ impl Terms {
     pub(super) fn open_coordinate(&mut self, operation: usize, axis: AxisId, mesh: &Mesh) -> CoordinateId {
         let name = format!("axis {}", mesh.axis(axis).name);
         self.coordinate(Coordinate::Open(operation, axis), mesh.size(axis), name)
+    }
+
+    /// The coordinate of what a mask leaves of a term.
+    pub(super) fn masked_coordinate(&mut self, term: TermId, axis: AxisId, mesh: &Mesh) -> CoordinateId {
+        let name = format!("axis {}", mesh.axis(axis).name);
+        self.coordinate(Coordinate::Masked(term, axis), mesh.size(axis), name)
     }
 
     /// The coordinate that distinguishes the operands of an elementwise sum.
