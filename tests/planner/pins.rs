@@ -133,6 +133,18 @@ fn every_pin_is_obeyed_at_the_least_cost_or_refused() {
     assert!(obeyed > 200 && refused > 200 && 10 * equal > 9 * obeyed, "{obeyed} {refused} {equal}");
 }
 
+/// Other branches of a search may fail for other reasons.
+#[test]
+fn what_no_branch_can_obey_is_an_impossible_pin() {
+    let source = "mesh {X: 4} on tpu_v5e\ndims {I: 4, J: 4}\nA: bf16[I_X, J]\nB = sum_I(bf16[I])\n\
+                  repeat 2 {\nC[I, J] = B * A by reduce\nB = tanh(B)\n}\noutput B";
+    let topology = machine(source);
+    for model in [CostModel::Book, CostModel::Exact, CostModel::Bytes] {
+        let found = planned(source, model.on(&topology, Lowering::default()).as_ref());
+        assert_eq!(found.map(|plan| plan.to_string()).as_ref().map_err(String::as_str), Err("pin-impossible"));
+    }
+}
+
 /// The alternatives given in the error are possible.
 #[test]
 fn what_is_offered_instead_is_possible() {
