@@ -214,7 +214,7 @@ const OTHERS: [(&str, &str); 108] = [
     ("z = layer_norm_D(x)", "`def layer_norm(x[B, D], g[D]) {`"),
     ("z = sum(x, v)", "write `A + v` to add two arrays"),
     ("l: i32[B]\nz = F.cross_entropy(x, l)", "write `z = logsumexp_D(x) - sum_D(where(l == iota_D, x, 0))`"),
-    ("z = ReduceScatter_X,D(y)", "did you mean `ReduceScatter`?"),
+    ("z = ReduceScatter_X,D(y)", "did you mean `ReduceScatter_{X,D}`?"),
     // What does not exist is reported first.
     ("z = relu(x, nosuch)", "unknown array `nosuch`"),
     ("z = relu(x, vv)", "did you mean `v`?"),
