@@ -24,7 +24,7 @@ const WORDS: &str = "* · ⋅ @ *_J ·_{N,H} *_LOCAL \\cdot + - / = -> → \\to 
     rename_{S->T}( f32( sum_J( ring line switch tpu_v5e é \u{FEFF} mesh{X:4} dims{I:8,J:4} A:bf16[I_X,J] output\u{A0}C";
 
 /// Former failures: a label ended inside a byte-order mark; without braces, a name with `_` ended elsewhere.
-const FOUND: [&str; 4] = [
+const FOUND: [&str; 5] = [
     "mesh {X: 4 ring, Y: 2 ring}\ndims {I: 8, K: 8}\nS: bf16[I, K]{U_XY}\n\
      ReduceScatter_{Y,I\u{FEFF}}(S[I, K]{U_XY}) -> T[I_Y, K_X]\noutput T\n",
     "mesh {X: 4 ring}\ndims {D: 8, F: 8}\nW: bf16[F, D_X_{XY}]\nV: bf16[F, D_X_{X}]\n",
@@ -32,6 +32,8 @@ const FOUND: [&str; 4] = [
      A[I, J_X] *_LOCAL B[J_X, K] -> C[I, K]{U_X}\nAl_lReduce_X(C[I, K]{U_X}) -> C[I, K]\n",
     "mesh {c: 4} on furiosa\ndims {B: 4}\nIn: i8[B]{U_c}\n\
      ReduceScusingatter_{c,B\u{feff}}(In[B]{U_c}) -> Out[B_c] using furiosa_diagonal\n",
+    "M: bool[S, T]\nmesh {X: 2 ring, Y: 2 ring} on tpu_v5e\ndims {N: 4, S: 8, T: 8, H: 4}\nq: f32[S, N_Y, H]\n\
+     k: f32[T, N_Y, H]\nscores[N_Y, S, T] = 0.5 *output (q * k)\nP[N_Y, S, T] = softmax_T(scores)\n",
 ];
 
 /// The texts to damage: all examples, and one with every form of a statement.

@@ -183,7 +183,9 @@ pub(super) fn calls<'a>(text: &'a str, known: Known<'a>) -> impl Iterator<Item =
         before.ends_with(['@', '*']) || after.starts_with(['@', '*'])
     };
     text.match_indices(['(', '.']).filter_map(move |(at, sign)| {
-        let start = text[..at]
+        // A call may have blanks before its bracket.
+        let last = if sign == "(" { text[..at].trim_end_matches(is_blank).len() } else { at };
+        let start = text[..last]
             .rfind(|c: char| !is_part(c))
             .map_or(0, |before| before + text[before..].chars().next().map_or(1, char::len_utf8));
         if sign == "." {
@@ -211,7 +213,7 @@ pub(super) fn calls<'a>(text: &'a str, known: Known<'a>) -> impl Iterator<Item =
                 )
             });
         }
-        let (path, name) = text[start..at].rsplit_once('.').unwrap_or(("", &text[start..at]));
+        let (path, name) = text[start..last].rsplit_once('.').unwrap_or(("", &text[start..last]));
         if !is_name(name) || !path.split('.').all(|part| path.is_empty() || is_name(part)) {
             return None;
         }
