@@ -194,7 +194,7 @@ pub struct Access {
     pub is_inside: bool,
     /// Whether it is a product that only looks up rows.
     pub lookup: Option<Lookup>,
-    /// Whether it is the first of its kernel.
+    /// Whether it is the first of its kernel in the graph.
     pub starts: bool,
 }
 
@@ -266,7 +266,7 @@ pub fn accesses(nodes: &[Node], kernels: &[Vec<usize>]) -> Vec<Access> {
                 }
             };
             let lookup = if is_product { lookup(nodes, &members, at) } else { None };
-            let starts = kernel.first() == Some(&at);
+            let starts = kernel.iter().min() == Some(&at);
             accesses[at] = Access { reads, writes, is_inside, lookup, starts };
         }
         // Nothing behind it is written, as in attention, where another product comes last.

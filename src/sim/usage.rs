@@ -254,7 +254,8 @@ impl<'a> Count<'a> {
         inside.for_each(|(id, _)| bytes[id.index()] = 0);
         let mut ends: Vec<OpId> = schedule.ids().collect();
         for kernel in &schedule.kernels {
-            kernel.iter().for_each(|id| ends[id.index()] = *kernel.last().unwrap_or(id));
+            let last = kernel.iter().max();
+            kernel.iter().for_each(|id| ends[id.index()] = *last.unwrap_or(id));
         }
         let mut count = Count { schedule, orbits, operands, present: Vec::new(), bytes, ends };
         for id in schedule.ids() {

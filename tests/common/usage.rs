@@ -457,8 +457,9 @@ pub fn count(json: &str) -> Counted {
         own.is_some() && !outputs.contains(&at) && !users.is_empty() && users.iter().all(|user| kernel_of(*user) == own)
     };
     let inside: Vec<bool> = (0..operations.len()).map(is_inside).collect();
-    let ends: Vec<usize> =
-        (0..operations.len()).map(|at| kernel_of(at).map_or(at, |kernel| *kernels[kernel].last().unwrap())).collect();
+    let ends: Vec<usize> = (0..operations.len())
+        .map(|at| kernel_of(at).map_or(at, |kernel| *kernels[kernel].iter().max().unwrap()))
+        .collect();
     let size = |at: usize| {
         if inside[at] {
             return 0;
