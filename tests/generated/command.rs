@@ -56,7 +56,9 @@ fn the_command_says_what_the_library_says() {
         let mut modes = case.modes.clone();
         modes.strict = false;
         // The command ends when it exceeds a limit.
-        modes.limit = None;
+        if modes.is_restricted() {
+            modes.limit = None;
+        }
         let words = modes.words().join(" ");
         let words: Vec<&str> = words.split(' ').filter(|word| !word.is_empty()).collect();
         let source = &case.source;

@@ -35,14 +35,17 @@ pub(crate) enum Limit {
     Memory(u64),
     /// Of which the planner may use a half.
     Time(Duration),
+    /// Times as much work as by default, which limits nothing.
+    Effort(u32),
 }
 
-const LIMITS: [Limit; 5] = [
+const LIMITS: [Limit; 6] = [
     Limit::Memory(4_000_000_000),
     Limit::Memory(4_000_000),
     Limit::Memory(40_000),
     Limit::Time(Duration::from_secs(60)),
     Limit::Time(Duration::from_millis(10)),
+    Limit::Effort(3),
 ];
 
 impl Limit {
@@ -50,6 +53,7 @@ impl Limit {
         match self {
             Limit::Memory(bytes) => Budget::default().within_memory(Bytes(bytes / 4)),
             Limit::Time(time) => Budget::default().within_time(time / 2),
+            Limit::Effort(times) => Budget::default().times(times),
         }
     }
 }
@@ -113,6 +117,11 @@ impl Modes {
         }
     }
 
+    /// Whether the planner may end early.
+    pub(crate) fn is_restricted(&self) -> bool {
+        matches!(self.limit, Some(Limit::Memory(_) | Limit::Time(_)))
+    }
+
     pub(crate) fn spelling(&self) -> Spelling {
         if self.lenient { Spelling::Lenient } else { Spelling::Exact }
     }
@@ -140,6 +149,7 @@ impl Modes {
         words.extend(self.limit.map(|limit| match limit {
             Limit::Memory(bytes) => format!("--max-memory {bytes}B"),
             Limit::Time(time) => format!("--time-limit {}ms", time.as_millis()),
+            Limit::Effort(times) => format!("--effort {times}"),
         }));
         let flags = [
             ("--as-written", self.as_written),

@@ -95,7 +95,7 @@ pub(crate) fn hold(case: &Case) -> Checked<Outcome> {
     let compiled = match compiler::compile(&program, &options) {
         Ok(compiled) => compiled,
         // Within a very small limit, not all written layouts are reached.
-        Err(found) if case.modes.limit.is_some() && found.iter().any(|found| found.code == "plan-too-large") => {
+        Err(found) if case.modes.is_restricted() && found.iter().any(|found| found.code == "plan-too-large") => {
             return Ok(Outcome::Refused("plan-too-large"));
         }
         Err(found) => return refused("compile", &found),
@@ -141,7 +141,7 @@ fn formatted(case: &Case, meant: &Program, compiled: &Compiled, options: &Option
         return failure("fmt: another program", format!("{text}\n{program}\n{meant}"));
     }
     // A limit on time ends the search at another place each time.
-    if !case.thorough || case.modes.limit.is_some() {
+    if !case.thorough || case.modes.is_restricted() {
         return Ok(());
     }
     let topology = compiler::machine(&program, options).or_else(|found| failure("fmt: machine", told(&found)))?;
@@ -341,7 +341,7 @@ fn of_runtimes(case: &Case, plan: &Plan, topology: &Topology, id: StepId, collec
 
 /// With the suggested lines, a program contains all of its communication.
 fn strictly(case: &Case, program: &Program, compiled: &Compiled, options: &Options) -> Checked {
-    if !case.modes.strict || case.modes.limit.is_some() {
+    if !case.modes.strict || case.modes.is_restricted() {
         return Ok(());
     }
     let (sizes, spelling) = (case.modes.sizes(), case.modes.spelling());
