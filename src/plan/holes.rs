@@ -1,7 +1,7 @@
 //! Inputs with layout holes: `W: bf16[D_?, F_?]`, `W: bf16[D_X, F_?]`.
 //!
-//! An input that is used once offers all its layouts to its user, at no cost. Under a memory limit, the layouts of such
-//! inputs are tried one by one with a plan each, if they are few. Otherwise bytes of these inputs get a price, a
+//! An input that is used once offers all its layouts to its user, at no cost. If that exceeds a memory limit, the layouts of
+//! such inputs are tried one by one with a plan each, if they are few. Otherwise bytes of these inputs get a price, a
 //! *rent*, at which the layouts come close to the limit; then one or two layouts at a time are changed for better ones.
 
 use super::goal::{Rank, rank};
@@ -39,10 +39,13 @@ pub(super) fn plan(problem: Problem<'_>, solve: Solve<'_>) -> Result<Plan, Unpla
         return Ok(filled(program, solve(problem)?));
     };
     let count = tried.iter().try_fold(1usize, |count, (_, layouts)| count.checked_mul(layouts.len()));
+    // The best plan of all may be within the limit.
+    let free = solve(problem.with(problem.options.without_limits()));
     let holes = Holes { problem, solve, tried };
-    match count.is_some_and(|count| count <= Budget::MOST_PLANS) {
-        true => holes.one_by_one(),
-        false => holes.by_rent(limit),
+    match free {
+        Ok(free) if limits::over(&free) == 0 => Ok(filled(program, free)),
+        _ if count.is_some_and(|count| count <= Budget::MOST_PLANS) => holes.one_by_one(),
+        free => holes.by_rent(&free?, limit),
     }
 }
 
@@ -111,19 +114,17 @@ impl Holes<'_> {
     /// Layouts found by planning at a rent, improved by local search.
     ///
     /// At a rent `r`, the cost of the cheapest plan with rent, minus `r` for all of the memory, is a lower bound.
-    fn by_rent(&self, limit: u128) -> Result<Plan, Unplanned> {
-        let free = (self.solve)(self.problem.with(self.problem.options.without_limits()))?;
-        if limits::over(&free) == 0 {
-            return Ok(filled(self.problem.program, free));
-        }
+    ///
+    /// - `free`: the plan without the limit, which exceeds it.
+    fn by_rent(&self, free: &Plan, limit: u128) -> Result<Plan, Unplanned> {
         let memory = limit.saturating_sub(self.elsewhere()).max(1);
         let cheap = SearchOptions {
             budget: self.problem.options.budget.divided_by(Budget::SHARE_OF_A_CHANGE),
             ..self.problem.options
         };
-        let first = (figure(&free, self.objective()) / FIRST_RENT).max(1);
-        let (mut bound, mut best) = (free.lower_bound, self.within(&free, cheap)?);
-        let mut seen = vec![self.choice(&free)];
+        let first = (figure(free, self.objective()) / FIRST_RENT).max(1);
+        let (mut bound, mut best) = (free.lower_bound, self.within(free, cheap)?);
+        let mut seen = vec![self.choice(free)];
         // Layouts begin to fit between these rents, which are fractions of `first` with a power of two as denominator.
         let parts = 1u128 << Budget::MOST_HALVED;
         let (mut low, mut high, mut rent) = (0, None, parts);
