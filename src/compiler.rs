@@ -380,7 +380,8 @@ pub fn check_strict(
     let strict = Options { strict: true, ..options.clone() };
     let planned = |program: &Program, options: &Options| plan(program, &machine(program, options)?, options);
     let Err(mut found) = planned(program, &strict) else { return Ok(()) };
-    let received = planned(program, options).map(|plan| plan.totals().received()).ok();
+    let ordinary = planned(program, options).ok();
+    let received = ordinary.as_ref().map(|plan| plan.totals().received());
     let is_right = |found: &Diagnostics| {
         let changed = advice::apply_all(source, found);
         let clean =
@@ -390,12 +391,9 @@ pub fn check_strict(
     };
     let is_whole = |found: &Diagnostics| found.iter().all(|found| !found.fixes.is_empty());
     let is_unwritten = found.iter().any(|found| found.code == "unwritten-communication");
-    if is_unwritten
-        && !(is_whole(&found) && is_right(&found))
-        && let Ok(plan) = planned(program, options)
-    {
-        let spellings = [advice::unwritten, advice::spelled_out, advice::spelled_apart].into_iter();
-        let mut right = spellings.map(|spelled| spelled(&plan)).filter(is_right);
+    if let Some(plan) = ordinary.filter(|_| is_unwritten) {
+        let others = [advice::spelled_out, advice::spelled_apart].into_iter().map(|spelled| spelled(&plan));
+        let mut right = std::iter::once(found.clone()).chain(others).filter(is_right);
         found = match right.next() {
             // In a function, some lines may not be known.
             Some(first) => if is_whole(&first) { None } else { right.find(is_whole) }.unwrap_or(first),

@@ -600,7 +600,7 @@ impl<'a> Speller<'a> {
         let is_slice = matches!(collective, Collective::Slice { .. }) && !self.opens_a_sum(id);
         // A body ends in the layout in which it begins.
         let computes = |user: &StepId| !matches!(self.plan.step(*user).op, StepOp::Collective(_) | StepOp::Carry);
-        if is_slice && self.users(id).iter().all(computes) && users(id) > 0 && step.user != step.value {
+        if is_slice && self.readers(id).iter().all(computes) && users(id) > 0 && step.user != step.value {
             // Statements that use it slice it again.
             return Some(lines);
         }
@@ -680,19 +680,19 @@ impl<'a> Speller<'a> {
         Some(lines)
     }
 
-    /// The steps that use a step, or its array with other padding.
-    fn users(&self, id: StepId) -> Vec<StepId> {
+    /// The steps that read a step, or its array with other padding.
+    fn readers(&self, id: StepId) -> Vec<StepId> {
         let is_filled =
             |user: &StepId| matches!(self.plan.step(*user).op, StepOp::Map { function: Function::Fill { .. }, .. });
         let (filled, others): (Vec<StepId>, Vec<StepId>) = self.plan.steps.neighbors(id).partition(is_filled);
-        others.into_iter().chain(filled.into_iter().flat_map(|filled| self.users(filled))).collect()
+        others.into_iter().chain(filled.into_iter().flat_map(|filled| self.readers(filled))).collect()
     }
 
     /// Whether a sum is open because all operands that it depends on are sliced: whole ones leave no open sum.
     fn opens_a_sum(&self, slice: StepId) -> bool {
         let plan = self.plan;
         let axes = |id: StepId| plan.step(id).layout.sharding.dim_axes();
-        self.users(slice).into_iter().any(|user| {
+        self.readers(slice).into_iter().any(|user| {
             let open = plan.step(user).layout.sharding.open.intersection(axes(slice));
             let has = |id: StepId, axis| axes(id).contains(axis);
             let is_sliced = |id: StepId, axis| {

@@ -70,9 +70,8 @@ fn stretch(program: &Program, id: ValueId) -> usize {
 impl Structure {
     pub(super) fn new(program: &Program, fusion: Fusion) -> Structure {
         let read = program.read();
-        let is_handed_on = |carried: &Carried| program.is_handed_on(carried, &read);
-        let handed_on: BTreeSet<ValueId> =
-            program.carried().filter(|carried| is_handed_on(carried)).map(|carried| carried.last).collect();
+        let is_handed_on = |carried: &&Carried| program.is_handed_on(carried.first, &read);
+        let handed_on: BTreeSet<ValueId> = program.carried().filter(is_handed_on).map(|carried| carried.last).collect();
         let leaves = |id: ValueId| program.outputs.contains(&id) || handed_on.contains(&id);
         let carries: BTreeSet<ValueId> = program.carried().flat_map(|carried| [carried.first, carried.last]).collect();
         let node = |id: ValueId| {
@@ -273,10 +272,7 @@ fn nodes(
         steps[id].op.collective().is_some_and(|collective| collective.is_idle(from(), mesh))
     };
     let read = program.read();
-    let is_handed_on = |first: StepId| {
-        let carried = program.carried().find(|carried| carried.first == steps[first].value);
-        carried.is_some_and(|carried| program.is_handed_on(carried, &read))
-    };
+    let is_handed_on = |first: StepId| program.is_handed_on(steps[first].value, &read);
     let handed_on = carried.iter().filter(|(first, _)| is_handed_on(*first)).map(|(_, last)| *last);
     let leaving: BTreeSet<StepId> = outputs.iter().copied().chain(handed_on).collect();
     let mut blocks: Vec<StepId> = Vec::new();
@@ -361,10 +357,7 @@ impl Plan {
             return false;
         }
         let read = self.program.read();
-        let hands_on = |first: StepId| {
-            let carried = self.program.carried().find(|carried| carried.first == self.step(first).value);
-            carried.is_some_and(|carried| self.program.is_handed_on(carried, &read))
-        };
+        let hands_on = |first: StepId| self.program.is_handed_on(self.step(first).value, &read);
         let is_outside = |user: StepId| !kernel.contains(&user) && self.body(user) == self.body(id);
         !self.carried.iter().any(|(first, last)| *last == id && hands_on(*first))
             && !self.steps.neighbors(id).any(is_outside)

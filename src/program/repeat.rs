@@ -101,8 +101,11 @@ impl Program {
     }
 
     /// Whether a later iteration reads what a name hands on.
-    pub(crate) fn is_handed_on(&self, carried: &Carried, read: &BTreeSet<ValueId>) -> bool {
-        read.contains(&carried.first) && self.times(carried.first) > 1
+    ///
+    /// - `first`: as [`Carried::first`].
+    /// - `read`: as [`Program::read`].
+    pub(crate) fn is_handed_on(&self, first: ValueId, read: &BTreeSet<ValueId>) -> bool {
+        read.contains(&first) && self.times(first) > 1
     }
 }
 
