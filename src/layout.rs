@@ -110,6 +110,14 @@ impl Sharding {
         Some((dim, mesh.group_size(major)))
     }
 
+    /// The same sharding without some axes.
+    pub(crate) fn without(&self, axes: AxisSet) -> Sharding {
+        let dims = self.dims.iter().map(|dim| dim.without(axes)).collect();
+        let mut left = Sharding { dims, ..self.clone() };
+        left.set_open(self.open.without(axes));
+        left
+    }
+
     /// The same sharding without the open sum.
     pub fn closed(mut self) -> Sharding {
         self.set_open(AxisSet::NONE);

@@ -439,7 +439,6 @@ impl<'a> Speller<'a> {
                 self.bind(id, alias.value, alias.name);
             }
         }
-        own.extend(self.handed_on(&steps));
         let mut fixes = Vec::new();
         if let Some(block) = block.filter(|_| !before.is_empty()) {
             let start = Span { end: block.start, ..block };
@@ -447,21 +446,6 @@ impl<'a> Speller<'a> {
         }
         fixes.push(Fix::new(Edit::Statement, own.join("\n")));
         Some(fixes)
-    }
-
-    /// Lines that hand an array on in the layout in which the body begins, which may have other axes of size 1.
-    ///
-    /// - `steps`: those of the statement.
-    fn handed_on(&self, steps: &[StepId]) -> Vec<String> {
-        let (plan, body) = (self.plan, self.block.as_ref().map(|(body, _)| *body));
-        let of_body = plan.carried.iter().filter(|(carry, _)| body.is_some() && plan.body(*carry) == body);
-        let line = |(carry, last): &(StepId, StepId)| {
-            let name = plan.program.value(plan.step(*carry).value).name.as_ref()?;
-            let [begins, ends] = [carry, last].map(|id| self.brackets(plan.step(*id).value, *id));
-            let is_written = steps.contains(last) && self.meaning.get(name) == Some(last);
-            (is_written && begins != ends).then(|| format!("{name}{ends} -> {name}{begins}"))
-        };
-        of_body.filter_map(line).collect()
     }
 
     /// Writes a step before the block, where names have other meanings.

@@ -77,6 +77,7 @@ pub(super) fn solve<'a>(
         best: None,
         waiting: BinaryHeap::new(),
         branches: Vec::new(),
+        added: Vec::new(),
         unsolved: None,
         stop: Stop::Gap,
         failure: None,
@@ -159,6 +160,8 @@ struct Tree<'a> {
     /// Open branches by bound; in case of a tie the last one.
     waiting: BinaryHeap<Reverse<(Score, Reverse<usize>)>>,
     branches: Vec<Option<Branch>>,
+    /// The branches from which a dive continues, the last one first; some are explored.
+    added: Vec<usize>,
     /// Lowest bound of the pruned branches.
     unsolved: Option<Score>,
     /// Why branches may remain.
@@ -172,11 +175,7 @@ impl Tree<'_> {
         let mut looked_into = 0;
         loop {
             // Until a plan is found, dive: best-first order may never complete one.
-            let deepest = if self.best.is_none() && looked_into >= PATIENCE {
-                self.branches.iter().rposition(Option::is_some)
-            } else {
-                None
-            };
+            let deepest = if self.best.is_none() && looked_into >= PATIENCE { self.deepest() } else { None };
             let place = match deepest {
                 Some(place) => place,
                 None => match self.waiting.pop() {
@@ -209,6 +208,16 @@ impl Tree<'_> {
         }
         let best = self.best.as_ref().map(|best| best.score);
         Ok(best.into_iter().chain(self.unsolved).min().unwrap_or_default().first())
+    }
+
+    /// The open branch that was added last.
+    fn deepest(&mut self) -> Option<usize> {
+        while let Some(place) = self.added.pop() {
+            if self.branches[place].is_some() {
+                return Some(place);
+            }
+        }
+        None
     }
 
     /// Keeps the error of a branch; that of a pin says the most.
@@ -267,7 +276,7 @@ impl Tree<'_> {
                 known = self.search.run(&settled, true, &[]).ok().map(|()| (score, Rc::new(self.search.found.clone())));
             }
             part.iter().for_each(|id| drop(settled.remove(id)));
-            (self.waiting, self.branches) = (BinaryHeap::new(), Vec::new());
+            (self.waiting, self.branches, self.added) = (BinaryHeap::new(), Vec::new(), Vec::new());
             (self.start, self.most_work) = (self.search.work(), most_work / Budget::SHARE_OF_A_PART);
             let first = part.iter().min().filter(|_| known.is_some()).map_or(0, |id| id.index());
             let kept = known.as_ref().map(|(_, found)| Rc::clone(found)).unwrap_or_default();
@@ -297,6 +306,7 @@ impl Tree<'_> {
 
     fn push(&mut self, branch: Branch) {
         self.waiting.push(Reverse((branch.bound, Reverse(self.branches.len()))));
+        self.added.push(self.branches.len());
         self.branches.push(Some(branch));
     }
 

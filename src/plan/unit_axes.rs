@@ -36,7 +36,7 @@ pub(super) fn without(program: &Program) -> Option<Program> {
     let mut reduced = program.clone();
     for value in &mut reduced.values {
         let wanted = match &value.wanted {
-            Wanted::Exact(sharding) => Wanted::Exact(stripped(sharding, units)),
+            Wanted::Exact(sharding) => Wanted::Exact(sharding.without(units)),
             Wanted::Partly(dims) => {
                 Wanted::Partly(dims.iter().map(|axes| axes.map(|axes| axes.without(units))).collect())
             }
@@ -48,7 +48,7 @@ pub(super) fn without(program: &Program) -> Option<Program> {
         }
         value.wanted = wanted;
         if let Definition::Collective { collective, from, operand } = &value.definition {
-            let (from, operand) = (stripped(from, units), *operand);
+            let (from, operand) = (from.without(units), *operand);
             value.definition = match narrowed(collective, units) {
                 Some(collective) => Definition::Collective { collective, from, operand },
                 None => Definition::Move { operand, written: true },
@@ -66,17 +66,9 @@ pub(super) fn without(program: &Program) -> Option<Program> {
     Some(reduced)
 }
 
-/// A sharding without some axes of size 1.
-fn stripped(sharding: &Sharding, units: AxisSet) -> Sharding {
-    let dims = sharding.dims.iter().map(|axes| axes.without(units)).collect();
-    let mut left = Sharding { dims, ..sharding.clone() };
-    left.set_open(sharding.open.without(units));
-    left
-}
-
 /// A collective without some axes of size 1; `None` if it becomes empty.
 fn narrowed(collective: &Collective, units: AxisSet) -> Option<Collective> {
-    let narrowed = collective.mapped(&|axes| axes.without(units), &|sharding| stripped(sharding, units));
+    let narrowed = collective.mapped(&|axes| axes.without(units), &|sharding| sharding.without(units));
     Some(narrowed).filter(|narrowed| !narrowed.is_empty())
 }
 
@@ -138,7 +130,7 @@ impl Labels<'_> {
     /// Operation and result sharding of a step, with axes of size 1.
     fn of(&self, step: &Step, operands: &[Sharding]) -> (StepOp, Sharding) {
         let bare = &step.layout.sharding;
-        let same = |sharding: &Sharding| stripped(sharding, self.units) == *bare;
+        let same = |sharding: &Sharding| sharding.without(self.units) == *bare;
         let (op, passed) = match &step.op {
             StepOp::Input => (StepOp::Input, bare.clone()),
             StepOp::Carry => (StepOp::Carry, operands[0].clone()),

@@ -21,6 +21,7 @@ use super::error::{CheckError, Checked};
 use super::rewrite::Draft;
 use super::{Definition, Program, Value, ValueId, Wanted};
 use crate::layout::Sharding;
+use crate::mesh::AxisSet;
 use crate::span::Span;
 use crate::syntax::{SizeExpr, Statement, StatementKind};
 use itertools::Itertools;
@@ -282,8 +283,13 @@ impl Checker {
     /// The layout of a carried name: that of the head, unless only the end has a written one.
     fn handed_on(&mut self, name: &str, entry: ValueId, first: ValueId, end: ValueId) -> Checked<Wanted> {
         let said = self.exact(end).map(|sharding| self.in_order_of(first, end, sharding));
+        let units: AxisSet = self.mesh.axis_ids().filter(|axis| self.mesh.size(*axis) == 1).collect();
+        // Dims may differ in axes of size 1, which shard nothing.
+        let differ = |head: &Sharding, said: &Sharding| {
+            head.without(units) != said.without(units) || (head.open, head.operator) != (said.open, said.operator)
+        };
         match (self.exact(first).cloned(), said) {
-            (Some(head), Some(said)) if head != said => {
+            (Some(head), Some(said)) if differ(&head, &said) => {
                 let (has, ends) = (self.show_as(first, name), self.show_as(end, name));
                 let (at, from) = (self.place(end), self.place(first));
                 let help = format!("write `{ends} -> {has}` as the last line of the body");
