@@ -340,25 +340,27 @@ impl Collective {
     /// (n-1)/n of the shard for AllToAll, the shard for a permute and a broadcast, and for a Reshard the part of the new
     /// block that the device lacks. Rounded up to whole bytes.
     pub fn bytes_received(&self, from: &Layout, mesh: &Mesh) -> Bytes {
-        let local = from.local_bytes(mesh).0;
         let n = self.axes(&from.sharding, mesh).group_size(mesh);
-        let share = |bytes: u64| (u128::from(bytes) * u128::from(n - 1)).div_ceil(u128::from(n));
+        let [local, others] = [from.local_elements(mesh), n - 1].map(u128::from);
+        // Elements of 4 bits are sent in pairs.
+        let (local, byte) = (local * u128::from(from.dtype.bits()), 8);
+        let share = || (local * others).div_ceil(u128::from(n) * byte);
         let bytes = match self {
-            Collective::AllGather { .. } => u128::from(local) * u128::from(n - 1),
-            Collective::ReduceScatter { .. } | Collective::AllToAll { .. } => share(local),
-            Collective::AllReduce { .. } => 2 * share(local),
-            Collective::Permute { .. } => u128::from(local),
+            Collective::AllGather { .. } => (local * others).div_ceil(byte),
+            Collective::ReduceScatter { .. } | Collective::AllToAll { .. } => share(),
+            Collective::AllReduce { .. } => 2 * share(),
+            Collective::Permute { .. } => local.div_ceil(byte),
             Collective::Reshard { to, .. } => {
                 let cells = self.cells(&from.sharding, to, mesh);
                 let most = (0..cells.devices()).map(|device| cells.missing(device)).max().unwrap_or(0);
-                u128::from(local) * u128::from(most) / u128::from(cells.in_block())
+                local * u128::from(most) / (u128::from(cells.in_block()) * byte)
             }
             Collective::Shift(shift) => {
                 let extent = from.local_extents(mesh).get(shift.dim()).copied().unwrap_or(1).max(1);
-                u128::from(local) * u128::from(shift.received(extent, n)) / u128::from(extent)
+                local * u128::from(shift.received(extent, n)) / (u128::from(extent) * byte)
             }
             // A group of one device sends nothing.
-            Collective::Broadcast { .. } => u128::from(local) * u128::from(n > 1),
+            Collective::Broadcast { .. } => local.div_ceil(byte) * u128::from(n > 1),
             Collective::Slice { .. } | Collective::Open { .. } => 0,
         };
         Bytes(u64::try_from(bytes).unwrap_or(u64::MAX))

@@ -8,6 +8,8 @@ use std::str::FromStr;
 pub enum DType {
     /// Boolean, one byte.
     Bool,
+    /// 4-bit integer, two to a byte; sums wrap.
+    I4,
     /// 8-bit integer; sums wrap.
     I8,
     /// 16-bit integer; sums wrap.
@@ -16,6 +18,8 @@ pub enum DType {
     I32,
     /// 64-bit integer; sums wrap.
     I64,
+    /// Unsigned 4-bit integer, two to a byte; sums wrap.
+    U4,
     /// Unsigned 8-bit integer; sums wrap.
     U8,
     /// Unsigned 16-bit integer; sums wrap.
@@ -154,10 +158,12 @@ const TABLE: [Row; DType::ALL.len()] = {
     }
     [
         row(Bool, "bool", 8, Kind::Bool, "bool", &[], "|b1", "i1", "BOOL"),
+        row(I4, "i4", 4, Signed, "int4", &[], "|V1", "i4", "I8"),
         row(I8, "i8", 8, Signed, "int8", &[], "|i1", "i8", "I8"),
         row(I16, "i16", 16, Signed, "int16", &[], "<i2", "i16", "I16"),
         row(I32, "i32", 32, Signed, "int32", &[], "<i4", "i32", "I32"),
         row(I64, "i64", 64, Signed, "int64", &[], "<i8", "i64", "I64"),
+        row(U4, "u4", 4, Unsigned, "uint4", &[], "|V1", "ui4", "U8"),
         row(U8, "u8", 8, Unsigned, "uint8", &[], "|u1", "ui8", "U8"),
         row(U16, "u16", 16, Unsigned, "uint16", &[], "<u2", "ui16", "U16"),
         row(U32, "u32", 32, Unsigned, "uint32", &[], "<u4", "ui32", "U32"),
@@ -183,12 +189,14 @@ const TABLE: [Row; DType::ALL.len()] = {
 
 impl DType {
     /// All dtypes.
-    pub const ALL: [DType; 15] = [
+    pub const ALL: [DType; 17] = [
         DType::Bool,
+        DType::I4,
         DType::I8,
         DType::I16,
         DType::I32,
         DType::I64,
+        DType::U4,
         DType::U8,
         DType::U16,
         DType::U32,
@@ -210,9 +218,21 @@ impl DType {
         self.row().bits
     }
 
-    /// Bytes per element.
-    pub fn size(self) -> u64 {
-        u64::from(self.bits() / 8)
+    /// Bytes of a block of elements on a device and in a message, where 4-bit integers are packed. Saturates.
+    pub fn bytes(self, elements: u64) -> u64 {
+        let bits = u128::from(elements) * u128::from(self.bits());
+        u64::try_from(bits.div_ceil(8)).unwrap_or(u64::MAX)
+    }
+
+    /// Bytes that elements fill at least, together with others: half a byte is none.
+    pub fn least_bytes(self, elements: u64) -> u64 {
+        let bits = u128::from(elements) * u128::from(self.bits());
+        u64::try_from(bits / 8).unwrap_or(u64::MAX)
+    }
+
+    /// Bytes of an element in files, where each has its own.
+    pub fn stored(self) -> u64 {
+        u64::from(self.bits().div_ceil(8))
     }
 
     /// What its elements are.
@@ -298,8 +318,8 @@ impl DType {
         }
     }
 
-    /// The dtype in which a sum or a product of elements is accumulated and given: 8-bit numbers are widened to 32
-    /// bits.
+    /// The dtype in which a sum or a product of elements is accumulated and given: numbers of up to 8 bits are widened
+    /// to 32 bits.
     pub fn widened(self) -> DType {
         match self.kind() {
             Kind::Signed if self.bits() < 16 => DType::I32,
@@ -311,10 +331,10 @@ impl DType {
 
     /// The dtype of a product of two arrays; `None` if unsupported.
     ///
-    /// Products of 8-bit numbers are accumulated in 32 bits: i8·i8 is i32, u8·u8 is u32, fp8·fp8 is f32. All others
+    /// Products of numbers of up to 8 bits are accumulated in 32 bits: i8·i8 is i32, u4·u8 is u32, fp8·fp8 is f32. All others
     /// keep the wider type; an integer or fp8 weight takes the float type of the other operand.
     pub fn product(self, other: DType) -> Option<DType> {
-        let are_narrow = self.bits() == 8 && other.bits() == 8 && self.is_float() == other.is_float();
+        let are_narrow = self.bits() <= 8 && other.bits() <= 8 && self.is_float() == other.is_float();
         if !are_narrow {
             return self.elementwise(other).map(DType::widened);
         }
@@ -429,7 +449,8 @@ mod tests {
         }
         let distinct = |name: fn(&Row) -> &'static str| TABLE.iter().map(name).collect::<BTreeSet<_>>().len();
         assert_eq!(distinct(|row| row.mlir), TABLE.len());
-        assert_eq!(distinct(|row| row.safetensors), TABLE.len());
+        // The format has no 4-bit integers, which are stored as 8-bit ones.
+        assert_eq!(distinct(|row| row.safetensors), TABLE.len() - 2);
         assert_eq!("float7".parse::<DType>(), Err(UnknownDType));
     }
 

@@ -155,8 +155,12 @@ impl Sharding {
 
     /// Bytes of one shard of an array with these dims.
     pub fn local_bytes(&self, dtype: DType, dims: &[Dim], mesh: &Mesh) -> Bytes {
-        let extents = dims.iter().zip(&self.dims).map(|(dim, axes)| dim.size / axes.group_size(mesh));
-        Bytes(extents.product::<u64>() * dtype.size())
+        Bytes(dtype.bytes(self.local_elements(dims, mesh)))
+    }
+
+    /// Elements of one shard of an array with these dims.
+    pub fn local_elements(&self, dims: &[Dim], mesh: &Mesh) -> u64 {
+        dims.iter().zip(&self.dims).map(|(dim, axes)| dim.size / axes.group_size(mesh)).product()
     }
 
     /// Whether the device holds a block: an array open by [`Operator::Root`] is on one device of each group only.
@@ -210,12 +214,22 @@ impl Layout {
 
     /// Bytes of the whole array.
     pub fn global_bytes(&self) -> Bytes {
-        Bytes(self.dims.iter().map(|dim| dim.size).product::<u64>() * self.dtype.size())
+        Bytes(self.dtype.bytes(self.dims.iter().map(|dim| dim.size).product()))
     }
 
     /// Bytes of one shard.
     pub fn local_bytes(&self, mesh: &Mesh) -> Bytes {
         self.sharding.local_bytes(self.dtype, &self.dims, mesh)
+    }
+
+    /// Elements of one shard.
+    pub fn local_elements(&self, mesh: &Mesh) -> u64 {
+        self.sharding.local_elements(&self.dims, mesh)
+    }
+
+    /// Bytes of one shard for lower bounds: 4-bit elements of several shards may share a byte, so half a byte is none.
+    pub(crate) fn least_bytes(&self, mesh: &Mesh) -> u64 {
+        self.dtype.least_bytes(self.local_elements(mesh))
     }
 
     /// Formats `[I_X, J]{U_Y}`, without name and dtype.

@@ -228,7 +228,7 @@ mod tests {
         assert_eq!(Operator::from_word("LOGICAL_MAX"), None);
         let takes = |dtype| Operator::ALL.into_iter().filter(|operator| operator.takes(dtype)).count();
         let counts = DType::ALL.map(takes);
-        assert_eq!(counts, [3, 6, 6, 6, 6, 6, 6, 6, 6, 7, 7, 7, 7, 7, 7]);
+        assert_eq!(counts, [3, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 7, 7, 7, 7, 7, 7]);
     }
 
     /// Roots that agree along the axes of both are one; others, and other operators, stay apart.

@@ -24,6 +24,14 @@ pub enum ArrayError {
         /// Type in the program.
         wanted: DType,
     },
+    /// A file of 8-bit integers has one that does not fit into 4 bits.
+    #[error("expected elements of {wanted}, found {number}")]
+    Range {
+        /// Number in the file.
+        number: i64,
+        /// Type in the program.
+        wanted: DType,
+    },
     /// The extents differ.
     #[error("expected shape {wanted:?}, found {found:?}")]
     Extents {

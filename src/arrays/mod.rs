@@ -2,7 +2,7 @@
 //!
 //! The caller knows the expected dtype and extents. Headers are checked against them first, so a file cannot cause
 //! allocations beyond what the program needs. NumPy has no bf16: such elements are stored as two raw bytes (`V2`), as
-//! JAX does, or as `u2`. They are written as `V2`.
+//! JAX does, or as `u2`. They are written as `V2`. 4-bit integers are stored as one raw byte (`V1`), or as `i1` and `u1`.
 
 mod error;
 mod npy;
@@ -27,7 +27,7 @@ pub struct Wanted<'a> {
 impl Wanted<'_> {
     /// Bytes of all elements; `None` on overflow.
     fn bytes(&self) -> Option<u64> {
-        self.extents.iter().try_fold(self.dtype.size(), |bytes, extent| bytes.checked_mul(*extent))
+        self.extents.iter().try_fold(self.dtype.stored(), |bytes, extent| bytes.checked_mul(*extent))
     }
 
     /// Returns an error if the extents differ.
@@ -36,6 +36,18 @@ impl Wanted<'_> {
             return Ok(());
         }
         Err(ArrayError::Extents { found: found.to_vec(), wanted: self.extents.to_vec() })
+    }
+
+    /// Returns an error if 8-bit integers, with which a file stores a dtype of 4 bits, do not fit into it.
+    fn check_range(&self, bytes: &[u8]) -> Result<(), ArrayError> {
+        if self.dtype.bits() >= 8 {
+            return Ok(());
+        }
+        let number = |byte: u8| if self.dtype.is_unsigned() { i64::from(byte) } else { i64::from(byte.cast_signed()) };
+        let [least, most] = self.dtype.finite_ends();
+        let fits = |number: &i64| (least..=most).contains(&(*number as f64));
+        let outside = bytes.iter().map(|byte| number(*byte)).find(|number| !fits(number));
+        outside.map_or(Ok(()), |number| Err(ArrayError::Range { number, wanted: self.dtype }))
     }
 
     /// The error for an unexpected dtype.

@@ -32,8 +32,11 @@ pub fn read_npy(file: &mut (impl Read + Seek), wanted: Wanted<'_>) -> Result<Ten
         return Err(malformed("the array is column-major; merged dims need row-major order"));
     }
     let mut bytes = payload(file, wanted)?;
+    if !header.descr.contains('V') {
+        wanted.check_range(&bytes)?;
+    }
     if big {
-        let size = usize::try_from(wanted.dtype.size()).unwrap_or(1);
+        let size = usize::try_from(wanted.dtype.stored()).unwrap_or(1);
         bytes.chunks_exact_mut(size).for_each(<[u8]>::reverse);
     }
     let mut extents = wanted.extents.to_vec();
@@ -68,9 +71,10 @@ fn byte_order(found: &str, wanted: DType) -> Option<bool> {
     };
     let own = letters.as_str();
     let expected = &wanted.npy()[1..];
-    // NumPy lacks bf16 and fp8: they are raw bytes, or the bits as integers. `f1` is written by ml_dtypes.
-    let is_raw =
-        expected.starts_with('V') && (own == format!("u{}", wanted.size()) || wanted == DType::F8E5M2 && own == "f1");
+    // NumPy lacks bf16, fp8 and 4-bit integers: they are raw bytes, or integers. `f1` is written by ml_dtypes.
+    let as_integers = if wanted.is_float() || wanted.is_unsigned() { "u" } else { "i" };
+    let is_raw = expected.starts_with('V')
+        && (own == format!("{as_integers}{}", wanted.stored()) || wanted == DType::F8E5M2 && own == "f1");
     (is_raw || own == expected && !(big && own.starts_with('V'))).then_some(big)
 }
 
@@ -135,7 +139,7 @@ mod tests {
                 let count = usize::try_from(extents.iter().product::<u64>()).expect("small");
                 let array = Tensor::from_integers(dtype, extents, &[1, 0, -1, 5, -7, 9][..count]).expect("it fits");
                 let file = write_npy(&array);
-                assert_eq!((file.len() as u64 - array.elements() * dtype.size()) % 64, 0);
+                assert_eq!((file.len() as u64 - array.elements() * dtype.stored()) % 64, 0);
                 let back = read_npy(&mut Cursor::new(&file), Wanted { dtype, extents }).expect("an array");
                 assert_eq!((back.to_f64s(), back.extents()), (array.to_f64s(), extents.to_vec()));
                 for cut in 0..file.len() {
@@ -173,11 +177,32 @@ mod tests {
             (DType::F8E4M3, "<f1", None),
             (DType::F8E5M2, "|i1", None),
             (DType::U8, "|V1", None),
+            (DType::I4, "|u1", None),
+            (DType::U4, "|i1", None),
         ];
         for (dtype, descr, bytes) in fp8 {
             let header = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': (2,), }}");
             let found = read_npy(&mut file(&header, &bytes.unwrap_or_default()), Wanted { dtype, extents: &[2] });
             assert_eq!(found.ok().map(|array| array.to_f64s()), bytes.map(|_| vec![1.0, -2.0]), "{dtype} {descr}");
+        }
+        let small: [(DType, &str, [u8; 2], Result<[i64; 2], &str>); 8] = [
+            (DType::I4, "|V1", [0x07, 0x0F], Ok([7, -1])),
+            (DType::I4, "<V1", [0xF8, 0x08], Ok([-8, -8])),
+            (DType::I4, "|i1", [0x07, 0xFF], Ok([7, -1])),
+            (DType::I4, "|i1", [0x07, 0x08], Err("elements of i4, found 8")),
+            (DType::I4, "|i1", [0xF7, 0x00], Err("elements of i4, found -9")),
+            (DType::U4, "|V1", [0x07, 0x0F], Ok([7, 15])),
+            (DType::U4, "|u1", [0x00, 0x0F], Ok([0, 15])),
+            (DType::U4, "|u1", [0x00, 0x10], Err("elements of u4, found 16")),
+        ];
+        for (dtype, descr, bytes, expected) in small {
+            let header = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': (2,), }}");
+            let found = read_npy(&mut file(&header, &bytes), Wanted { dtype, extents: &[2] });
+            match (found, expected) {
+                (Ok(found), Ok(numbers)) => assert_eq!(found.to_i64s(), numbers, "{dtype} {descr}"),
+                (found, Err(words)) => assert!(found.unwrap_err().to_string().ends_with(words), "{dtype} {descr}"),
+                (Err(error), Ok(_)) => panic!("{dtype} {descr}: {error}"),
+            }
         }
     }
 

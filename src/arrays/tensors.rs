@@ -61,6 +61,7 @@ pub fn read_safetensors(
     file.seek(SeekFrom::Start(8 + header + from))?;
     let mut bytes = Vec::new();
     file.take(to - from).read_to_end(&mut bytes)?;
+    wanted.check_range(&bytes)?;
     Tensor::from_le_bytes(wanted.dtype, wanted.extents, &bytes)
         .ok_or(ArrayError::Length { promised: to - from, found: bytes.len() as u64 })
 }

@@ -89,7 +89,7 @@ impl Places<'_> {
         }
         // The distinct bytes of the array, each counted once.
         let whole = |sharding: &Sharding| {
-            let local = sharding.local_bytes(from.dtype, &from.dims, mesh).0;
+            let local = from.dtype.least_bytes(sharding.local_elements(&from.dims, mesh));
             u128::from(local).saturating_mul(u128::from(sharding.used().group_size(mesh)))
         };
         let copies = self.copies(&from.sharding);
@@ -158,7 +158,7 @@ impl Places<'_> {
         let others = mesh.axis_ids().filter(|axis| !axes.contains(*axis));
         let is_apart = |axis: &AxisId| self.counted.contains(*axis) || from.sharding.used().contains(*axis);
         let groups = u128::from(mesh.group_size(others.filter(is_apart)));
-        let local = u128::from(from.local_bytes(mesh).0);
+        let local = u128::from(from.least_bytes(mesh));
         local * lacking * groups / u128::from(cells.in_block())
     }
 

@@ -74,7 +74,7 @@ impl Ranks {
             let own = bytes_of(done.run.blocks(output)[self.own().index()].as_ref());
             let expected = self.session.receive(0);
             self.session.send(0, &own);
-            let size = usize::try_from(schedule.operation(schedule.outputs[output].value).dtype.size()).unwrap_or(1);
+            let size = usize::try_from(schedule.operation(schedule.outputs[output].value).dtype.stored()).unwrap_or(1);
             differences(&expected, &own, size)
         });
         let differ: u64 = verdict.sum();
@@ -203,7 +203,7 @@ impl Ranks {
         let mut outputs = Vec::new();
         for (place, output) in schedule.outputs.iter().enumerate() {
             let operation = schedule.operation(output.value);
-            let size = usize::try_from(operation.dtype.size()).unwrap_or(1);
+            let size = usize::try_from(operation.dtype.stored()).unwrap_or(1);
             let mut blocks: Blocks = Vec::new();
             for (device, simulated) in schedule.mesh.devices().zip(expected.blocks(place)) {
                 let simulated = bytes_of(simulated.as_ref());

@@ -216,7 +216,7 @@ impl Listing<'_> {
         if source == device {
             return block;
         }
-        let element = self.schedule.schedule().operation(operand).dtype.size();
+        let dtype = self.schedule.schedule().operation(operand).dtype;
         let mut parts: Vec<(Nodes, u64)> = Vec::new();
         let mut part_of: BTreeMap<Nodes, usize> = BTreeMap::new();
         for (cell, after) in block.iter() {
@@ -224,8 +224,9 @@ impl Listing<'_> {
                 parts.push((after.clone(), 0));
                 parts.len() - 1
             });
-            parts[part].1 += self.cells.sizes[*cell] * element;
+            parts[part].1 += self.cells.sizes[*cell];
         }
+        parts.iter_mut().for_each(|(_, size)| *size = dtype.bytes(*size));
         if let Sending::Parts { least } = self.sending
             && parts.iter().any(|(_, bytes)| *bytes < least)
         {

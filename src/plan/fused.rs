@@ -4,6 +4,7 @@
 
 use super::{Budget, Plan, Step, StepId, StepOp, operands};
 use crate::collective::Collective;
+use crate::dtype::DType;
 use crate::function::Function;
 use crate::fusion::{self, Access, Fusion, Makes, Node, Role, Writes};
 use crate::program::{Carried, Definition, Program, ValueId, Wanted};
@@ -39,8 +40,8 @@ pub(super) struct Structure {
     readers: BTreeSet<(usize, usize)>,
     /// Pairs of a value and a user that only this use holds together in one kernel.
     bridges: BTreeSet<(usize, usize)>,
-    /// For a product whose write is replaced by a later result: bytes per element of that result, and of its own.
-    replaced: Vec<Option<[u64; 2]>>,
+    /// For a product whose write is replaced by a later result: the dtype of that result, and its own.
+    replaced: Vec<Option<[DType; 2]>>,
     /// The operand of each value that decides whether a row is looked up: the one-hot factor of a product, and what it is
     /// computed from up to the comparison.
     hot: Vec<Option<usize>>,
@@ -129,7 +130,7 @@ impl Structure {
                 let (own, other) = (program.value(id), &program.values[product]);
                 let is_alike = own.dims.len() == other.dims.len()
                     && own.dims.iter().all(|dim| other.dims.iter().any(|other| other.id == dim.id));
-                replaced[product] = is_alike.then(|| [own.dtype.size(), other.dtype.size()]);
+                replaced[product] = is_alike.then(|| [own.dtype, other.dtype]);
             }
         }
         let mut inside: BTreeSet<(usize, usize)> = BTreeSet::new();
@@ -183,18 +184,18 @@ impl Structure {
         self.bridges.contains(&(from.index(), to.index()))
     }
 
-    /// The part of a result of this size that replaces the write of a product, at most the product's own bytes.
-    pub(super) fn paid(&self, product: usize, bytes: u64) -> u64 {
-        match self.replaced[product] {
-            Some([own, other]) => bytes / own * other,
-            None => bytes,
-        }
+    /// The part of a result that replaces the write of a product, at most the product's own bytes.
+    ///
+    /// - `elements`: of the block of the result, which has `bytes`.
+    pub(super) fn paid(&self, product: usize, elements: u64, bytes: u64) -> u64 {
+        self.replaced[product].map_or(bytes, |[_, own]| own.bytes(elements))
     }
 
     /// The bytes of a product that pay for the write of a later result.
     pub(super) fn written_apart(&self, product: ValueId, bytes: u64) -> u64 {
         match self.replaced[product.index()] {
-            Some([other, own]) => (bytes / own * other).min(bytes),
+            // A product has whole bytes.
+            Some([result, own]) => result.bytes(bytes / own.stored()).min(bytes),
             None => 0,
         }
     }

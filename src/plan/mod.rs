@@ -152,8 +152,8 @@ impl LocalWork {
         let extents: Vec<Vec<u64>> = operands.iter().map(|layout| layout.local_extents(mesh)).collect();
         let bytes = |(place, layout): (usize, &Layout)| match access.lookup {
             Some(lookup) => {
-                let bytes = lookup.reads(einsum, &extents, place).saturating_mul(u128::from(layout.dtype.size()));
-                Bytes(u64::try_from(bytes).unwrap_or(u64::MAX))
+                let elements = lookup.reads(einsum, &extents, place);
+                Bytes(layout.dtype.bytes(u64::try_from(elements).unwrap_or(u64::MAX)))
             }
             None => layout.local_bytes(mesh),
         };

@@ -1137,8 +1137,8 @@ impl<'a> Search<'a> {
         let operands = program.value(id).definition.operands().iter().zip(&assignment.operands);
         let layouts: Vec<Layout> = operands.map(|(id, sharding)| program.layout(*id, sharding.clone())).collect();
         let result = program.layout(id, assignment.result.clone());
-        let bytes = result.local_bytes(&program.mesh).0;
-        let paid = |product: usize| self.structure.paid(product, bytes);
+        let (elements, bytes) = (result.local_elements(&program.mesh), result.local_bytes(&program.mesh).0);
+        let paid = |product: usize| self.structure.paid(product, elements, bytes);
         if let Some(shift) = shift(&program.value(id).definition, &result, &program.mesh) {
             return (self.costs.collective(&shift, &layouts[0]), 0);
         }

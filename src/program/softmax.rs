@@ -77,7 +77,7 @@ impl Copy {
         let along = softmax.dims[dim];
         let map = |function, operands| Definition::Map { function, operands };
         let own = self.values[operand.index()].dtype;
-        let wide = if own.size() < DType::F32.size() { DType::F32 } else { own };
+        let wide = if own.bits() < DType::F32.bits() { DType::F32 } else { own };
         let part = |dtype, keeps: bool, definition| {
             let dims = softmax.dims.iter().copied().filter(|own| keeps || *own != along).collect();
             let (name, wanted, span) = (None, Wanted::Free, softmax.span);

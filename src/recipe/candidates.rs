@@ -148,7 +148,7 @@ impl Tuner<'_> {
         let mut candidates = methods::candidates(kind, wiring, size);
         // The total data of a group may be too large for direct messages from all to all.
         let elements = problem.extents.iter().fold(size, |all, extent| all.saturating_mul(*extent));
-        let bytes = elements.saturating_mul(problem.dtype.size());
+        let bytes = problem.dtype.bytes(elements);
         if kind != CollectiveKind::Broadcast && topology.hardware.broadcast_limit.is_some_and(|limit| bytes > limit.0) {
             candidates.retain(|method| !matches!(method, Method::Broadcast | Method::LineBroadcast));
         }

@@ -59,7 +59,7 @@ impl Tuner<'_> {
         if counts.is_empty() {
             return None;
         }
-        let bytes = extents.iter().product::<u64>() * from.dtype.size();
+        let bytes = from.dtype.bytes(extents.iter().product());
         let network = Arc::new(network(&part.topology, bytes)?);
         let wants = Rc::new(wants(&cells));
         // Reachability does not depend on chunks.

@@ -39,7 +39,7 @@ impl Operation {
 
     /// Bytes of one block.
     pub fn bytes(&self) -> u64 {
-        self.elements() * self.dtype.size()
+        self.dtype.bytes(self.elements())
     }
 }
 

@@ -444,5 +444,5 @@ impl Memory<'_> {
 
 /// Bytes of the block of one device.
 fn block_bytes(operation: &Operation) -> u64 {
-    operation.extents.iter().fold(operation.dtype.size(), |bytes, extent| bytes.saturating_mul(*extent))
+    operation.dtype.bytes(operation.extents.iter().fold(1, |elements: u64, extent| elements.saturating_mul(*extent)))
 }

@@ -206,11 +206,13 @@ pub(super) fn dtype_meant(word: &str) -> Option<&'static str> {
         "half" => "f16",
         "float" | "single" => "f32",
         "double" => "f64",
-        "s8" | "i4" | "s4" | "int4" | "i2" | "int2" => "i8",
+        "s4" | "i2" | "s2" | "int2" => "i4",
+        "s8" => "i8",
         "short" | "s16" => "i16",
         "int" | "s32" => "i32",
         "long" | "s64" => "i64",
-        "byte" | "ui8" | "u4" | "ui4" | "uint4" | "u2" | "uint2" => "u8",
+        "ui4" | "u2" | "ui2" | "uint2" => "u4",
+        "byte" | "ui8" => "u8",
         "ui16" => "u16",
         "uint" | "ui32" => "u32",
         "ui64" => "u64",
@@ -224,8 +226,8 @@ fn near_dtype(word: &str) -> String {
     let lower = word.to_lowercase();
     match dtype_meant(word) {
         Some(meant) if meant == lower => did_you_mean(meant),
-        Some(meant) if lower.ends_with(['2', '4']) && meant.ends_with('8') => {
-            format!("write `{meant}`: integers have at least 8 bits; dtypes are {}", dtypes())
+        Some(meant) if lower.ends_with('2') && meant.ends_with('4') => {
+            format!("write `{meant}`: integers have at least 4 bits; dtypes are {}", dtypes())
         }
         Some(meant) => format!("write `{meant}`; dtypes are {}", dtypes()),
         None if lower.contains("float4") || lower.contains("fp4") || lower.starts_with("f4") => {

@@ -465,7 +465,7 @@ pub fn count(json: &str) -> Counted {
             return 0;
         }
         let extents = operations[at]["extents"].as_array().unwrap().iter().map(|extent| extent.as_u64().unwrap());
-        extents.product::<u64>() * bytes_of(operations[at]["dtype"].as_str().unwrap())
+        (extents.product::<u64>() * bits_of(operations[at]["dtype"].as_str().unwrap())).div_ceil(8)
     };
     for (at, operation) in operations.iter().enumerate() {
         let op = &operation["op"];
@@ -585,7 +585,6 @@ fn peak(
     peak
 }
 
-fn bytes_of(dtype: &str) -> u64 {
-    let bits: u64 = dtype.trim_start_matches(|c: char| c.is_alphabetic()).parse().unwrap_or(8);
-    bits.div_ceil(8)
+fn bits_of(dtype: &str) -> u64 {
+    dtype.trim_start_matches(|c: char| c.is_alphabetic()).parse().unwrap_or(8)
 }

@@ -397,8 +397,8 @@ impl Writer<'_> {
         };
         // Sums of 8-bit numbers have a wider type.
         let dtype = match kind.dtype {
-            DType::I8 if name == "sum" => DType::I32,
-            DType::U8 if name == "sum" => DType::U32,
+            DType::I4 | DType::I8 if name == "sum" => DType::I32,
+            DType::U4 | DType::U8 if name == "sum" => DType::U32,
             DType::F8E4M3 | DType::F8E5M2 if name == "sum" || name == "mean" => DType::F32,
             dtype => dtype,
         };

@@ -53,7 +53,7 @@ pub(crate) struct Value {
 }
 
 /// All dtypes, the simplest first.
-pub(crate) const DTYPES: [DType; 15] = [
+pub(crate) const DTYPES: [DType; 17] = [
     DType::F32,
     DType::Bf16,
     DType::I32,
@@ -69,16 +69,19 @@ pub(crate) const DTYPES: [DType; 15] = [
     DType::I16,
     DType::U16,
     DType::U64,
+    DType::I4,
+    DType::U4,
 ];
 
 pub(crate) fn is_unsigned(dtype: DType) -> bool {
-    matches!(dtype, DType::U8 | DType::U16 | DType::U32 | DType::U64)
+    matches!(dtype, DType::U4 | DType::U8 | DType::U16 | DType::U32 | DType::U64)
 }
 
 /// Maximum magnitude that is allowed for a dtype.
 pub(crate) fn room(dtype: DType) -> f64 {
     match dtype {
         DType::Bool => 1.0,
+        DType::I4 | DType::U4 => 7.0,
         DType::I8 | DType::U8 | DType::F8E4M3 => 100.0,
         DType::I16 | DType::U16 | DType::F16 | DType::F8E5M2 => 2e4,
         DType::I32 | DType::U32 | DType::Bf16 => 1e7,

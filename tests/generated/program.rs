@@ -237,6 +237,8 @@ impl Writer<'_> {
         let words = match dtype {
             DType::Bf16 => &["bf16", "bfloat16"],
             DType::F32 => &["f32", "float32"],
+            DType::I4 => &["i4", "int4"],
+            DType::U4 => &["u4", "uint4"],
             DType::I8 => &["i8", "int8"],
             DType::Bool => &["bool", "bool"],
             DType::I32 => &["i32", "int32"],
@@ -522,9 +524,9 @@ impl Writer<'_> {
         if typed {
             let wider: &[DType] = match result.dtype {
                 DType::Bool => &[DType::Bool],
-                DType::I8 | DType::I32 => &[DType::I32, DType::I64],
+                DType::I4 | DType::I8 | DType::I32 => &[DType::I32, DType::I64],
                 DType::I64 | DType::I16 => &[DType::I64],
-                DType::U8 | DType::U16 | DType::U32 | DType::U64 => &[DType::U64],
+                DType::U4 | DType::U8 | DType::U16 | DType::U32 | DType::U64 => &[DType::U64],
                 _ => &[DType::F32, DType::F64, DType::Bf16],
             };
             let dtype = self.choices.one(wider);

@@ -11,7 +11,9 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 
 /// Bits and sign of each integer dtype.
-const INTEGERS: [(DType, u32, bool); 8] = [
+const INTEGERS: [(DType, u32, bool); 10] = [
+    (DType::I4, 4, true),
+    (DType::U4, 4, false),
     (DType::I8, 8, true),
     (DType::I16, 16, true),
     (DType::I32, 32, true),
@@ -162,7 +164,7 @@ fn sums_and_products_of_integers_are_those_of_wide_integers() {
             .map(|(i, k)| (0..6).fold(0i128, |sum, j| sum.wrapping_add(a[6 * i + j].wrapping_mul(b[3 * j + k]))));
         let expected = sums.map(|sum| wrapped(found.dtype(), sum));
         assert_eq!(integers(&found), expected.collect::<Vec<_>>(), "{source}");
-        if left.size() == 1 && right.size() == 1 {
+        if left.bits() <= 8 && right.bits() <= 8 {
             let wide = if unsigned(left) && unsigned(right) { DType::U32 } else { DType::I32 };
             assert_eq!(found.dtype(), wide, "{source}");
         }
@@ -175,8 +177,8 @@ fn sums_and_products_of_integers_are_those_of_wide_integers() {
             let source = format!("{GROUND}A: {dtype}[I_Y, J_X]\nR[I] = {word}_J(A)\noutput R\n");
             let found = result(&source, vec![tensor(dtype, &[4, 6], &a)]);
             let wide = match dtype {
-                DType::I8 if word == "sum" => DType::I32,
-                DType::U8 if word == "sum" => DType::U32,
+                DType::I4 | DType::I8 if word == "sum" => DType::I32,
+                DType::U4 | DType::U8 if word == "sum" => DType::U32,
                 other => other,
             };
             assert_eq!(found.dtype(), wide, "{source}");
@@ -200,7 +202,7 @@ fn floats(dtype: DType) -> Vec<(f64, bool)> {
             magnitude => f64::from(8 + magnitude % 8) * 2f64.powi(i32::from(magnitude / 8) - 10),
         },
     };
-    let half = if dtype.size() == 1 { 0x7F } else { 0x7FFF };
+    let half = if dtype.stored() == 1 { 0x7F } else { 0x7FFF };
     let positive = (0..=half).map(|bits| (of(bits), bits % 2 == 0)).filter(|(number, _)| number.is_finite());
     positive.sorted_by(|a, b| a.0.total_cmp(&b.0)).collect()
 }
@@ -352,6 +354,8 @@ fn products_run_at_the_rate_of_their_operands() {
             ("f8e4m3", "f8e5m2", fp8),
             ("f8e4m3", "bf16", bf16),
             ("u8", "i8", int8),
+            ("i4", "i4", int8),
+            ("i4", "bf16", bf16),
             ("i8", "f8e5m2", fp8),
             ("i16", "i16", int8),
         ] {

@@ -253,8 +253,9 @@ fn calls_pass_their_operators() {
 }
 
 const FLOATS: &[&str] = &["f8e4m3", "f8e5m2", "bf16", "f16", "f32", "f64"];
-const NUMBERS: &[&str] =
-    &["i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f8e4m3", "f8e5m2", "bf16", "f16", "f32", "f64"];
+const NUMBERS: &[&str] = &[
+    "i4", "i8", "i16", "i32", "i64", "u4", "u8", "u16", "u32", "u64", "f8e4m3", "f8e5m2", "bf16", "f16", "f32", "f64",
+];
 
 /// The operators of the collectives library with their element types. Types that it lacks are tested with the others
 /// of their kind.
@@ -326,5 +327,5 @@ fn the_whole_table() {
             }
         }
     }
-    assert_eq!(legal, 5 * 14 + 6 + 2);
+    assert_eq!(legal, 5 * 16 + 6 + 2);
 }

@@ -16,6 +16,8 @@ fn wrap(dtype: DType, x: f64) -> f64 {
         // The next number would be 480; halfway is rounded to the even 448.
         DType::F8E4M3 if x.abs() > 464.0 => f64::NAN,
         DType::F32 if x.abs() > f64::from(f32::MAX) => x.signum() * f64::INFINITY,
+        DType::I4 => f64::from(((x as i64 as i8) << 4) >> 4),
+        DType::U4 => f64::from(x as i64 as u8 & 15),
         DType::I8 => f64::from(x as i64 as i8),
         DType::U8 => f64::from(x as i64 as u8),
         DType::I32 => f64::from(x as i64 as i32),
@@ -107,6 +109,8 @@ fn apply(function: Function, to: DType, x: &[f64]) -> f64 {
 fn filler(dtype: DType, with: Filler) -> f64 {
     let (least, greatest) = match dtype {
         DType::Bool => (0.0, 1.0),
+        DType::I4 => (-8.0, 7.0),
+        DType::U4 => (0.0, 15.0),
         DType::I8 => (-128.0, 127.0),
         DType::U8 => (0.0, 255.0),
         DType::F8E4M3 => (-448.0, 448.0),
@@ -128,6 +132,8 @@ fn values(dtype: DType) -> Vec<f64> {
     match dtype {
         DType::Bool => vec![0.0, 1.0],
         DType::I8 => vec![-128.0, -127.0, -100.0, -2.0, -1.0, 0.0, 1.0, 7.0, 16.0, 100.0, 127.0],
+        DType::I4 => vec![-8.0, -7.0, -2.0, -1.0, 0.0, 1.0, 3.0, 7.0],
+        DType::U4 => vec![0.0, 1.0, 2.0, 7.0, 8.0, 15.0],
         DType::U8 => vec![0.0, 1.0, 2.0, 7.0, 16.0, 127.0, 128.0, 200.0, 255.0],
         DType::F8E4M3 => vec![-448.0, -6.0, -2.0, -0.5, 0.0, 0.75, 1.0, 3.0, 448.0],
         _ => vec![-6.0, -2.0, -0.5, 0.0, 0.75, 1.0, 3.0],

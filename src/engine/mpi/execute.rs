@@ -202,15 +202,14 @@ impl<'s, 'a> Post<'_, '_, 's, 'a> {
     /// The bytes of a block, in a buffer that outlives its messages.
     fn packed(&mut self, block: &Tensor) -> &'a [u8] {
         let buffer = self.free.next().expect("a step starts with buffers enough");
-        block.append_le_bytes(buffer);
+        buffer.extend(block.to_message());
         self.buffered += buffer.len();
         buffer
     }
 
     fn unpacked(&self, id: OpId, bytes: &[u8]) -> Tensor {
         let operation = self.execute.schedule.operation(id);
-        Tensor::from_le_bytes(operation.dtype, &operation.extents, bytes)
-            .expect("its buffer has the bytes of the block")
+        Tensor::from_message(operation.dtype, &operation.extents, bytes).expect("its buffer has the bytes of the block")
     }
 
     fn send(&mut self, id: OpId, to: DeviceId, bytes: &'a [u8]) {

@@ -59,8 +59,8 @@ pub(super) fn bytes_of(operation: &Operation, operands: &[&Operation], lookup: O
     let all = || operands.iter().map(|operand| u128::from(operand.bytes())).collect();
     let (Some(lookup), OpKind::MatMul { einsum }) = (lookup, &operation.kind) else { return all() };
     let extents: Vec<Vec<u64>> = operands.iter().map(|operand| operand.extents.clone()).collect();
-    let read = |place: usize| lookup.reads(einsum, &extents, place) * u128::from(operands[place].dtype.size());
-    (0..operands.len()).map(read).collect()
+    let elements = |place: usize| u64::try_from(lookup.reads(einsum, &extents, place)).unwrap_or(u64::MAX);
+    (0..operands.len()).map(|place| u128::from(operands[place].dtype.bytes(elements(place)))).collect()
 }
 
 /// The bytes of the result written to memory.

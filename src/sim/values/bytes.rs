@@ -1,6 +1,8 @@
-//! Blocks as bytes: little-endian elements in row-major order, as in files and messages.
+//! Blocks as bytes: little-endian elements in row-major order, as in files and messages. 4-bit integers have a byte
+//! each in files, and share one with another in messages.
 
 use super::element::{Element, with_dtype};
+use super::integer4::{packed, unpacked};
 use super::tensor::Tensor;
 use super::view::{Line, addressable, walk};
 use crate::dtype::DType;
@@ -10,7 +12,7 @@ impl Tensor {
     /// true unless its byte is 0.
     pub fn from_le_bytes(dtype: DType, extents: &[u64], bytes: &[u8]) -> Option<Tensor> {
         let elements: usize = addressable(extents)?.iter().product();
-        let size = usize::try_from(dtype.size()).ok()?;
+        let size = usize::try_from(dtype.stored()).ok()?;
         if elements.checked_mul(size) != Some(bytes.len()) {
             return None;
         }
@@ -39,6 +41,18 @@ impl Tensor {
         });
     }
 
+    /// A block from the bytes of a message; `None` if their number does not match the extents.
+    pub fn from_message(dtype: DType, extents: &[u64], bytes: &[u8]) -> Option<Tensor> {
+        let elements = extents.iter().product();
+        let matches = bytes.len() as u64 == dtype.bytes(elements);
+        matches.then(|| Tensor::from_le_bytes(dtype, extents, &unpacked(dtype, elements, bytes)))?
+    }
+
+    /// The bytes of its elements in a message, where two 4-bit integers share one.
+    pub fn to_message(&self) -> Vec<u8> {
+        packed(self.dtype(), self.to_le_bytes())
+    }
+
     /// The same elements with the dims in the opposite order.
     pub fn transposed(&self) -> Tensor {
         let mut view = self.view().clone();
@@ -57,7 +71,7 @@ mod tests {
         for dtype in DType::ALL {
             let tensor = Tensor::from_integers(dtype, &[2, 3], &[0, 1, -1, 2, -5, 100]).expect("six elements");
             let bytes = tensor.to_le_bytes();
-            assert_eq!(bytes.len() as u64, 6 * dtype.size());
+            assert_eq!(bytes.len() as u64, 6 * dtype.stored());
             let back = Tensor::from_le_bytes(dtype, &[2, 3], &bytes).expect("as many bytes");
             assert_eq!(back.to_f64s(), tensor.to_f64s());
             assert!(Tensor::from_le_bytes(dtype, &[2, 3], &bytes[1..]).is_none());

@@ -42,7 +42,8 @@ macro_rules! define {
 }
 
 define! { $
-    Bool: bool, I8: i8, I16: i16, I32: i32, I64: i64, U8: u8, U16: u16, U32: u32, U64: u64,
+    Bool: bool, I4: crate::sim::values::integer4::I4, I8: i8, I16: i16, I32: i32, I64: i64,
+    U4: crate::sim::values::integer4::U4, U8: u8, U16: u16, U32: u32, U64: u64,
     F8E4M3: crate::sim::values::float8::E4M3, F8E5M2: crate::sim::values::float8::E5M2,
     Bf16: half::bf16, F16: half::f16, F32: f32, F64: f64
 }

@@ -36,7 +36,7 @@ pub fn need(schedule: &Schedule) -> Need {
     let bytes = |extents: &[u64], size: u64| {
         extents.iter().fold(u128::from(size), |product, extent| product.saturating_mul(u128::from(*extent)))
     };
-    let arrays = schedule.arrays.iter().map(|array| bytes(&array.extents, array.dtype.size()));
+    let arrays = schedule.arrays.iter().map(|array| bytes(&array.extents, array.dtype.stored()));
     let arrays = arrays.fold(0, u128::saturating_add);
     // A product widens its operands and its result to at most 8 bytes per element, one device at a time.
     let scratch = schedule.arrays.iter().map(|array| bytes(&array.extents, 8)).max().unwrap_or(0).saturating_mul(3);
@@ -58,19 +58,19 @@ fn most_live(schedule: &Schedule, bytes: &impl Fn(&[u64], u64) -> u128) -> u128 
     let (mut live, mut most) = (0u128, 0u128);
     for id in schedule.ids() {
         let operation = schedule.operation(id);
-        let block = bytes(&operation.extents, operation.dtype.size());
+        let block = bytes(&operation.extents, operation.dtype.stored());
         // Slices and shuffles share buffers; members of a group share the gathered block. The check of an assembled
         // block for gaps, or the widening of a sum, temporarily takes one block of one device.
         let own = match &operation.kind {
             OpKind::Input { sharding, array } if !sharding.open.is_empty() => {
                 let array = schedule.array(*array);
-                let whole = bytes(&array.extents, array.dtype.size());
+                let whole = bytes(&array.extents, array.dtype.stored());
                 whole.saturating_mul(u128::from(sharding.open.group_size(&schedule.mesh)))
             }
             // A padded input is copied once.
             OpKind::Input { array, .. } => {
                 let array = schedule.array(*array);
-                if array.valid == array.extents { 0 } else { bytes(&array.extents, array.dtype.size()) }
+                if array.valid == array.extents { 0 } else { bytes(&array.extents, array.dtype.stored()) }
             }
             OpKind::Shuffle { .. } => 0,
             OpKind::Slice { view, region } if keeps_dims(view, region, &operation.extents) => 0,

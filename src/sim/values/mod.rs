@@ -22,6 +22,7 @@ mod float8;
 mod gemm;
 mod guard;
 mod input;
+mod integer4;
 mod kernel;
 mod late;
 mod map;
