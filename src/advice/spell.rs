@@ -698,9 +698,10 @@ impl<'a> Speller<'a> {
     fn name(&self, value: ValueId, step: StepId) -> Option<String> {
         let dims = |value: ValueId| &self.plan.program.value(value).dims;
         let own = self.plan.program.value(value).name.as_ref().filter(|name| {
-            self.meaning
-                .get(*name)
-                .is_some_and(|meant| self.silent_source(*meant) == Some(step) && self.is_alike(*meant, step))
+            self.meaning.get(*name).is_some_and(|meant| {
+                let mut sources = std::iter::successors(self.silent_source(*meant), |id| self.silent_source(*id));
+                sources.any(|source| source == step) && self.is_alike(*meant, step)
+            })
         });
         if let Some(name) = own {
             return Some(name.clone());

@@ -19,7 +19,7 @@
 use super::checker::Checker;
 use super::error::{CheckError, Checked};
 use super::rewrite::Draft;
-use super::{Definition, Program, Value, ValueId, Wanted};
+use super::{Alias, Definition, Program, Value, ValueId, Wanted};
 use crate::layout::Sharding;
 use crate::mesh::AxisSet;
 use crate::span::Span;
@@ -97,7 +97,11 @@ impl Program {
             let mut kept = before.carried.iter().map(is_read);
             repeat.carried.retain(|_| kept.next().unwrap_or(true));
         }
-        program.repeats.retain(|repeat| !repeat.body.is_empty());
+        let empty: Vec<Span> =
+            program.repeats.extract_if(.., |repeat| repeat.body.is_empty()).map(|repeat| repeat.span).collect();
+        let is_inside =
+            |alias: &Alias| empty.iter().any(|span| span.start <= alias.span.start && alias.span.end <= span.end);
+        program.aliases.retain(|alias| !is_inside(alias));
         program
     }
 
@@ -125,6 +129,7 @@ impl Checker {
     pub(super) fn repeat(&mut self, count: &SizeExpr, body: &[Statement], span: Span) -> Checked<()> {
         let times = self.times(count);
         let (start, errors) = (self.values.len(), self.diagnostics.count(crate::diag::Severity::Error));
+        let names = self.aliases.len();
         let opened = self.open_body(body)?;
         let outside: BTreeSet<String> = self.scope.keys().cloned().collect();
         self.bodies += 1;
@@ -142,7 +147,10 @@ impl Checker {
         let is_block = |statement: &&Statement| matches!(statement.kind, StatementKind::Repeat { .. });
         let blocks = body.iter().filter(is_block).map(|statement| statement.span).collect();
         let (body, times) = (start..self.values.len(), times?);
-        if !body.is_empty() {
+        if body.is_empty() {
+            // Names that a block gives are unknown after it.
+            self.aliases.truncate(names);
+        } else {
             self.repeats.push(Repeat { body, times, carried, blocks, span });
         }
         Ok(())

@@ -8,6 +8,7 @@ use shardc::costs::CostModel;
 use shardc::diag::Diagnostics;
 use shardc::function::Function;
 use shardc::mesh::{AxisId, DeviceId, Wiring};
+use shardc::operator::Operator;
 use shardc::plan::{Plan, StepId, StepOp};
 use shardc::program::Definition;
 use shardc::report::{Findings, document};
@@ -96,8 +97,10 @@ fn block(plan: &Plan, id: StepId) -> StepId {
     match step.op.collective() {
         Some(collective) if collective.kind().sends() => {
             let operand = plan.operands(id)[0];
-            let axes = collective.axes(&plan.step(operand).layout.sharding, mesh);
-            if axes.iter().all(|axis| mesh.size(axis) == 1) { block(plan, operand) } else { id }
+            let from = &plan.step(operand).layout.sharding;
+            let is_idle = collective.axes(from, mesh).iter().all(|axis| mesh.size(axis) == 1);
+            // What closes a sum of squares squares its operand.
+            if is_idle && from.operator != Operator::SquareAdd { block(plan, operand) } else { id }
         }
         _ => id,
     }
