@@ -329,6 +329,15 @@ impl DType {
         }
     }
 
+    /// The dtype of whole bytes with all of its elements: i8 for i4. XLA multiplies 4-bit integers only on some devices.
+    pub fn in_bytes(self) -> DType {
+        match self {
+            DType::I4 => DType::I8,
+            DType::U4 => DType::U8,
+            other => other,
+        }
+    }
+
     /// The dtype of a product of two arrays; `None` if unsupported.
     ///
     /// Products of numbers of up to 8 bits are accumulated in 32 bits: i8·i8 is i32, u4·u8 is u32, fp8·fp8 is f32. All others

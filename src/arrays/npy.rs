@@ -185,8 +185,8 @@ mod tests {
             let found = read_npy(&mut file(&header, &bytes.unwrap_or_default()), Wanted { dtype, extents: &[2] });
             assert_eq!(found.ok().map(|array| array.to_f64s()), bytes.map(|_| vec![1.0, -2.0]), "{dtype} {descr}");
         }
-        let small: [(DType, &str, [u8; 2], Result<[i64; 2], &str>); 8] = [
-            (DType::I4, "|V1", [0x07, 0x0F], Ok([7, -1])),
+        let small = [
+            (DType::I4, "|V1", [0x07_u8, 0x0F], Ok([7_i64, -1])),
             (DType::I4, "<V1", [0xF8, 0x08], Ok([-8, -8])),
             (DType::I4, "|i1", [0x07, 0xFF], Ok([7, -1])),
             (DType::I4, "|i1", [0x07, 0x08], Err("elements of i4, found 8")),

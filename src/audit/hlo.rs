@@ -125,9 +125,9 @@ impl<'a> Instruction<'a> {
             arrays.retain(|(dtype, _)| *dtype != "u32");
             arrays.drain(..arrays.len() / 2);
         }
-        let sizes: Vec<u64> = arrays.iter().map(|(dtype, _)| bytes_of(dtype)).collect();
-        let width = sizes.iter().copied().max().unwrap_or(1).max(1);
-        let bytes = arrays.iter().zip(&sizes).map(|((_, elements), size)| elements.saturating_mul(*size));
+        let bits: Vec<u64> = arrays.iter().map(|(dtype, _)| bits_of(dtype)).collect();
+        let width = bits.iter().copied().max().unwrap_or(0).div_ceil(8).max(1);
+        let bytes = arrays.iter().zip(&bits).map(|((_, elements), bits)| elements.saturating_mul(*bits).div_ceil(8));
         let bytes = bytes.fold(0u64, u64::saturating_add);
         let groups = match kind {
             Kind::Permute => pairs(self.attribute("source_target_pairs").ok_or("it has no pairs")?)?,
@@ -225,18 +225,18 @@ fn arrays(kind: &str) -> Vec<(&str, u64)> {
     found
 }
 
-/// Bytes of an element of an HLO type; 0 for tokens.
-fn bytes_of(dtype: &str) -> u64 {
+/// Bits of an element of an HLO type, which are packed; 0 for tokens.
+fn bits_of(dtype: &str) -> u64 {
     match dtype {
         "token" | "opaque" => 0,
-        "pred" => 1,
-        "bf16" => 2,
-        "c64" => 8,
-        "c128" => 16,
+        "pred" => 8,
+        "bf16" => 16,
+        "c64" => 64,
+        "c128" => 128,
         _ => {
             let digits = dtype.trim_start_matches(|letter: char| letter.is_ascii_alphabetic());
             let digits = digits.split(|letter: char| !letter.is_ascii_digit()).next().unwrap_or_default();
-            digits.parse::<u64>().map_or(4, |bits| bits.div_ceil(8))
+            digits.parse().unwrap_or(32)
         }
     }
 }

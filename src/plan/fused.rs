@@ -130,7 +130,7 @@ impl Structure {
                 let (own, other) = (program.value(id), &program.values[product]);
                 let is_alike = own.dims.len() == other.dims.len()
                     && own.dims.iter().all(|dim| other.dims.iter().any(|other| other.id == dim.id));
-                replaced[product] = is_alike.then(|| [own.dtype, other.dtype]);
+                replaced[product] = is_alike.then_some([own.dtype, other.dtype]);
             }
         }
         let mut inside: BTreeSet<(usize, usize)> = BTreeSet::new();

@@ -226,8 +226,8 @@ fn near_dtype(word: &str) -> String {
     let lower = word.to_lowercase();
     match dtype_meant(word) {
         Some(meant) if meant == lower => did_you_mean(meant),
-        Some(meant) if lower.ends_with('2') && meant.ends_with('4') => {
-            format!("write `{meant}`: integers have at least 4 bits; dtypes are {}", dtypes())
+        Some(meant @ ("i4" | "u4")) if lower.ends_with('2') => {
+            format!("write `{meant}`: numbers have at least 4 bits; dtypes are {}", dtypes())
         }
         Some(meant) => format!("write `{meant}`; dtypes are {}", dtypes()),
         None if lower.contains("float4") || lower.contains("fp4") || lower.starts_with("f4") => {
@@ -256,8 +256,9 @@ impl SyntaxError {
             SyntaxError::Foreign { fixes, .. } => fixes.clone(),
             SyntaxError::UnknownDType { word, at } => {
                 let at = Span::new(at.offset(), at.offset() + at.len());
-                let why = if word.ends_with(['2', '4']) { ": numbers have at least 8 bits" } else { "" };
                 let fix = |meant: &str| {
+                    let has_less = word.ends_with('2') && matches!(meant, "i4" | "u4");
+                    let why = if has_less { ": numbers have at least 4 bits" } else { "" };
                     let said = format!("`{meant}` for `{word}`{why}; dtypes are {}", dtypes());
                     Fix { said: Some(said), ..Fix::new(Edit::Replace(at), meant.to_owned()) }
                 };

@@ -467,6 +467,101 @@ fn lookups_run_in_jax() {
     cases.run(&pythons, "lookups", 6);
 }
 
+/// Programs on 4-bit integers: weights, all functions, and all collectives.
+const FOUR_BITS: [&str; 3] = [
+    "mesh {X: 4, Y: 2} on tpu_v5e\n\
+     dims {B: 16, D: 32, F: 64, G: 6}\n\
+     x: bf16[B_X, D]\n\
+     W: i4[D_Y, F]\n\
+     s: bf16[F]\n\
+     y[B_X, F] = (x * W) .* s\n\
+     q: i4[B_X, D]\n\
+     r: i4[D, F_Y]\n\
+     z[B_X, F_Y] = q * r\n\
+     t = sum_D(q)\n\
+     u: u4[B_X, G]\n\
+     v = i8(u) - 3\n\
+     w = max_D(q)\n\
+     n[B, G] = u4(v + 3)\n\
+     m = q .* q\n\
+     output y, z, t, v, w, n, m\n",
+    "mesh {X: 4, Y: 2} on tpu_v5e\n\
+     dims {B: 16, D: 32, E: 6, N: 5, K: 64}\n\
+     q: i4[B_X, D]{U_Y}\n\
+     a[B_X, D] = q\n\
+     b[B, D_X] = a\n\
+     c: i4[B_X, E]\n\
+     d: u4[B_X, E]\n\
+     e = c + d\n\
+     f = c .* i16(d)\n\
+     f2 = d .* d\n\
+     g = where(c > 2, c, 1)\n\
+     h[B, E] = c\n\
+     i[B_X, E] = shift_B(c, 1)\n\
+     j: f32[B_X, E]\n\
+     k = i4(100 * j)\n\
+     l = u4(100 * j)\n\
+     m = c ** 2 * 3\n\
+     n = min_E(d)\n\
+     o = i32(c == 1)\n\
+     r = cumsum_B(i32(c))\n\
+     s: i4[E, K_Y]\n\
+     t = d * s\n\
+     u: i8[E, K_Y]\n\
+     v = c * u\n\
+     w = abs(c) + -c\n\
+     x = max(c, 3)\n\
+     y: f8e4m3[D, E]\n\
+     z = a * y\n\
+     ids: u4[N_X]\n\
+     T: f32[D, K_Y]\n\
+     p = take_D(T, ids)\n\
+     tb: i4[B_X, D_Y]\n\
+     pk = slice_{D->E}(tb, 4)\n\
+     a2 = 5 * c\n\
+     a3 = 9 * d + 9\n\
+     a4 = min(c, 100)\n\
+     a5[B_X, E] = max(c, -20)\n\
+     \n\
+     output a2, a3, a4, a5, b, e, f, f2, g, h, i, k, l, m, n, o, r, t, v, w, x, z, p, pk\n",
+    "mesh {X: 4, Y: 2} on tpu_v5e\n\
+     dims {B: 16, D: 32}\n\
+     a: i4[B_X, D]\n\
+     c: u4[B, D]{U_X}\n\
+     g: i4[B_X, D]{ROOT_Y}\n\
+     h: i4[B, D]{MAX_XY}\n\
+     s: i4[B_X, D]{SQUARE_ADD_Y}\n\
+     p: u4[B_X, D_Y]\n\
+     gathered[B, D] = a\n\
+     scattered[B_X, D] = c\n\
+     summed[B, D] = c\n\
+     exchanged[B, D_X] = a\n\
+     broadcast[B_X, D] = g\n\
+     greatest[B, D] = h\n\
+     squares[B_X, D] = s\n\
+     permuted[B_Y, D] = p\n\
+     turned[B_XY, D] = p\n\
+     output gathered, scattered, summed, exchanged, broadcast, greatest, squares, permuted, turned\n",
+];
+
+/// JAX computes 4-bit integers on few devices and mixes them with nothing, so that modules compute in 8 bits.
+#[test]
+fn four_bits_run_in_jax() {
+    let pythons = pythons();
+    if pythons.is_empty() {
+        return;
+    }
+    let mut cases = Cases::default();
+    for (number, source) in FOUR_BITS.into_iter().enumerate() {
+        let (name, plan) = (format!("four_{number}"), small_plan(source, CostModel::default()));
+        cases.add_python(&name, source, &plan);
+        cases.add_manual(&name, source, &plan);
+        cases.add_whole(&name, source, &plan);
+        cases.add_constraints(&name, source, &plan);
+    }
+    cases.run(&pythons, "four", 1);
+}
+
 /// Declared kernels with a reference and without one, in every form: with summed dims that the result lacks, in several
 /// dtypes, in functions and loops. The driver sets the functions of those without a reference.
 #[test]

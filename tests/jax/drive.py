@@ -28,7 +28,7 @@ from jax._src.sharding_impls import GSPMDSharding  # noqa: E402
 
 KINDS = ("all_gather", "reduce_scatter", "all_reduce", "all_to_all", "collective_permute", "collective_broadcast")
 BITS = {"i1": 8, "f8E4M3FN": 8, "f8E5M2": 8, "bf16": 16, "f16": 16, "f32": 32, "f64": 64}
-BITS |= {f"{sign}{bits}": bits for sign in ("i", "ui") for bits in (8, 16, 32, 64)}
+BITS |= {f"{sign}{bits}": bits for sign in ("i", "ui") for bits in (4, 8, 16, 32, 64)}
 DTYPES = {"bf16": "bfloat16", "f16": "float16", "f32": "float32", "f64": "float64", "i32": "int32", "i64": "int64"}
 
 
@@ -38,7 +38,7 @@ def operand_bytes(value):
     count = 1
     for extent in extents:
         count *= int(extent)
-    return count * BITS[dtype] // 8
+    return (count * BITS[dtype] + 7) // 8
 
 
 def device_groups(attribute, meshes):

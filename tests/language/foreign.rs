@@ -100,7 +100,7 @@ const LINES: [(&str, &str); 86] = [
 ];
 
 /// Words without an equivalent line, and near misses, with a part of the answer.
-const OTHERS: [(&str, &str); 108] = [
+const OTHERS: [(&str, &str); 109] = [
     ("z = iota(B) >= iota(D)", "`iota_B`"),
     (
         "z = torch.cat([x, v], dim=0)",
@@ -197,8 +197,9 @@ const OTHERS: [(&str, &str); 108] = [
         "write `z[B, D]_? = x + bf16(onehot_B(ids)) * r`",
     ),
     ("z = x.at[v].set(x)", "`where(iota_V == 3, u, A)` replaces a row"),
-    ("z: int4[B, D]", "write `i8` for `int4`: numbers have at least 8 bits"),
-    ("z: u4[B, D]", "write `u8` for `u4`: numbers have at least 8 bits"),
+    ("z: int2[B, D]", "write `i4` for `int2`: numbers have at least 4 bits"),
+    ("z: s4[B, D]", "write `i4` for `s4`; dtypes are"),
+    ("z: s64[B, D]", "write `i64` for `s64`; dtypes are"),
     ("z: float4_e2m1fn[B, D]", "the narrowest floats are `f8e4m3` and `f8e5m2`"),
     ("z = flash_attention(x, x, x)", "attention is two products and a softmax"),
     ("z = F.scaled_dot_product_attention(x, x, x)", "`o[B, S, N, H]_? = softmax_T(p / sqrt(H)) * v`"),

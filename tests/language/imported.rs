@@ -267,7 +267,7 @@ fn what_cannot_be_said_is_refused() {
             "stablehlo.convolution",
         ),
         ("%0 = stablehlo.custom_call @cu(%arg0) : (tensor<8x8xf32>) -> tensor<8x8xf32>", "custom_call"),
-        ("%0 = stablehlo.convert %arg0 : (tensor<8x8xf32>) -> tensor<8x8xui4>", "`ui4`"),
+        ("%0 = stablehlo.convert %arg0 : (tensor<8x8xf32>) -> tensor<8x8xui2>", "`ui2`"),
         ("%0 = stablehlo.convert %arg0 : (tensor<8x8xf32>) -> tensor<8x8xf8E4M3FNUZ>", "`f8E4M3FNUZ`"),
         ("%0 = stablehlo.constant dense<\"0x00010203\"> : tensor<8x8xf32>", "constants"),
         ("%0 = func.call @nowhere(%arg0) : (tensor<8x8xf32>) -> tensor<8x8xf32>", "not in the module"),

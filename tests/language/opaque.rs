@@ -267,7 +267,7 @@ fn what_is_no_local_computation_is_refused() {
         ("%0 = \"stablehlo.all_reduce\"(%x) : (tensor<8x16xf32>) -> tensor<8x16xf32>", "all_reduce"),
         ("%0 = \"stablehlo.if\"(%x) : (tensor<8x16xf32>) -> tensor<8x16xf32>", "stablehlo.if"),
         ("%0 = func.call @nowhere(%x) : (tensor<8x16xf32>) -> tensor<8x16xf32>", "not in the module"),
-        ("%0 = stablehlo.convert %x : (tensor<8x16xf32>) -> tensor<8x16xui4>", "`ui4`"),
+        ("%0 = stablehlo.convert %x : (tensor<8x16xf32>) -> tensor<8x16xui2>", "`ui2`"),
         (
             "%t = \"other.token\"(%x) : (tensor<8x16xf32>) -> !other.token\n%0 = \"other.f\"(%t) : (!other.token) -> tensor<8x16xf32>",
             "token",

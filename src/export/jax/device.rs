@@ -236,7 +236,10 @@ impl Device<'_> {
             (StepOp::Product { einsum }, Some(rows)) => {
                 let called = |id: StepId| self.called[&id].as_str();
                 let Rows { axis, order, .. } = rows;
-                let (table, numbers, places) = (called(rows.table), called(rows.numbers), called(rows.places));
+                let (table, places) = (called(rows.table), called(rows.places));
+                // JAX mixes no 4-bit integers with others.
+                let dtype = plan.step(rows.numbers).layout.dtype;
+                let numbers = expression::as_dtype(called(rows.numbers), dtype, dtype.in_bytes());
                 let taken =
                     format!("rows_of({table}, {numbers}, {places}, {axis}).astype({})", text::dtype(layout.dtype));
                 Some(expression::transposed(&taken, order, &einsum.result))

@@ -106,8 +106,8 @@ fn letters(einsum: &Einsum, names: &[Vec<String>]) -> Vec<char> {
 /// A product.
 fn product(operands: &[Operand], names: &[Vec<String>], einsum: &Einsum, dtype: DType) -> String {
     // Two integer operands are widened implicitly; an integer operand beside a float is converted first.
-    let is_mixed = |of: DType| dtype.is_float() && !of.is_float();
-    let cast = |(name, of): &Operand| if is_mixed(*of) { cast(name, dtype) } else { name.clone() };
+    let taken = |of: DType| if dtype.is_float() && !of.is_float() { dtype } else { of.in_bytes() };
+    let cast = |(name, of): &Operand| as_dtype(name, *of, taken(*of));
     let arguments = operands.iter().map(cast).join(", ");
     let subscripts = match names {
         [] => einsum.to_string(),
@@ -127,6 +127,10 @@ fn reduce(operator: Operator, operand: &str, einsum: &Einsum, dtype: DType) -> S
 
 /// A reduction over some dims: `jnp.sum(x, axis=(0,), dtype=jnp.float32)`.
 pub(super) fn combined(operator: Operator, operand: &str, dims: &str, dtype: DType) -> String {
+    if dtype != dtype.in_bytes() && !operator.is_root() {
+        let wide = cast(operand, dtype.in_bytes());
+        return cast(&combined(operator, &wide, dims, dtype.in_bytes()), dtype);
+    }
     let dtype = text::dtype(dtype);
     match operator {
         Operator::Sum => format!("jnp.sum({operand}, axis={dims}, dtype={dtype})"),
@@ -151,6 +155,11 @@ pub(super) struct Lanes {
 
 /// An elementwise function of aligned operands.
 fn map(function: Function, operands: &[Operand], einsum: &Einsum, dtype: DType, lanes: &Lanes) -> String {
+    if dtype != dtype.in_bytes()
+        && let Function::Unary(_) | Function::Binary(_) | Function::ByNumber(..) = function
+    {
+        return in_bytes(function, operands, einsum, dtype, lanes);
+    }
     let aligned: Vec<Operand> = operands
         .iter()
         .zip(&einsum.operands)
@@ -197,6 +206,21 @@ fn map(function: Function, operands: &[Operand], einsum: &Einsum, dtype: DType, 
     }
 }
 
+/// An elementwise function of 4-bit integers, computed in 8 bits.
+fn in_bytes(function: Function, operands: &[Operand], einsum: &Einsum, dtype: DType, lanes: &Lanes) -> String {
+    let wide: Vec<Operand> =
+        operands.iter().map(|(name, of)| (as_dtype(name, *of, of.in_bytes()), of.in_bytes())).collect();
+    // Sums and products wrap alike in more bits; a bound is an element.
+    let function = match function {
+        Function::ByNumber(by @ (ByNumber::AtLeast | ByNumber::AtMost), Scalar(number)) => {
+            Function::ByNumber(by, Scalar(dtype.saturated(number)))
+        }
+        other => other,
+    };
+    let value = map(function, &wide, einsum, dtype.in_bytes(), lanes);
+    cast(&format!("({value})"), dtype)
+}
+
 /// Whether a cast is one by `to_integer`.
 pub(super) fn saturates(from: DType, to: DType) -> bool {
     from.is_float() && !to.is_float() && to != DType::Bool
@@ -210,7 +234,7 @@ fn cast(name: &str, to: DType) -> String {
     format!("{name}.astype({})", text::dtype(to))
 }
 
-fn as_dtype(name: &str, of: DType, to: DType) -> String {
+pub(super) fn as_dtype(name: &str, of: DType, to: DType) -> String {
     if of == to || of == DType::Bool { name.to_owned() } else { cast(name, to) }
 }
 

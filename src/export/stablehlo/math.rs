@@ -58,7 +58,8 @@ fn product(emit: &mut Emitter, operands: [&Tensor; 2], einsum: &Einsum, dtype: D
         let alone = |index: &Index| !other.contains(index) && !einsum.result.contains(index);
         let dims: Vec<usize> = own.iter().positions(alone).collect();
         // Operands that are summed, or combined with another dtype, are converted to the result's dtype first.
-        let operand = if mixed || !dims.is_empty() { emit.convert(operand, dtype) } else { operand.clone() };
+        let taken = if mixed || !dims.is_empty() { dtype } else { operand.dtype.in_bytes() };
+        let operand = emit.convert(operand, taken);
         let left = own.iter().copied().filter(|index| !alone(index)).collect();
         sides.push((emit.reduce(Operator::Sum, &operand, &dims), left));
     }
@@ -93,8 +94,9 @@ fn product(emit: &mut Emitter, operands: [&Tensor; 2], einsum: &Einsum, dtype: D
 /// A reduction over the dims that are missing in the result.
 fn reduce(emit: &mut Emitter, operator: Operator, a: &Tensor, einsum: &Einsum, dtype: DType) -> Tensor {
     let (dims, left) = einsum.reduced();
-    let a = emit.convert(a, dtype);
+    let a = emit.convert(a, dtype.in_bytes());
     let reduced = emit.reduce(operator, &a, &dims);
+    let reduced = emit.convert(&reduced, dtype);
     emit.transpose(&reduced, &order(&left, &einsum.result))
 }
 
@@ -132,7 +134,7 @@ fn map(
             if dtype.is_narrow_float() {
                 DType::F32
             } else {
-                dtype
+                dtype.in_bytes()
             }
         }
     };
@@ -143,6 +145,13 @@ fn map(
         .enumerate()
         .map(|(place, operand)| if place < masks { operand.clone() } else { emit.convert(operand, computes) })
         .collect();
+    // Sums and products wrap alike in more bits; a bound is an element.
+    let function = match function {
+        Function::ByNumber(by @ (ByNumber::AtLeast | ByNumber::AtMost), Scalar(number)) => {
+            Function::ByNumber(by, Scalar(dtype.saturated(number)))
+        }
+        other => other,
+    };
     let value = computed(emit, function, &taken, start);
     emit.convert(&value, dtype)
 }

@@ -44,8 +44,10 @@ impl Tensor {
     /// A block from the bytes of a message; `None` if their number does not match the extents.
     pub fn from_message(dtype: DType, extents: &[u64], bytes: &[u8]) -> Option<Tensor> {
         let elements = extents.iter().product();
-        let matches = bytes.len() as u64 == dtype.bytes(elements);
-        matches.then(|| Tensor::from_le_bytes(dtype, extents, &unpacked(dtype, elements, bytes)))?
+        if bytes.len() as u64 != dtype.bytes(elements) {
+            return None;
+        }
+        Tensor::from_le_bytes(dtype, extents, &unpacked(dtype, elements, bytes))
     }
 
     /// The bytes of its elements in a message, where two 4-bit integers share one.

@@ -1,6 +1,7 @@
 //! The Rust types of array elements, and how the three arithmetics treat them.
 
 use super::float8::{E4M3, E5M2};
+use super::integer4::{I4, U4};
 use crate::dtype::{DType, Kind};
 use half::{bf16, f16};
 use std::fmt::Debug;
@@ -276,6 +277,46 @@ narrow_float!(E4M3, F8E4M3);
 narrow_float!(E5M2, F8E5M2);
 narrow_float!(bf16, Bf16);
 narrow_float!(f16, F16);
+
+/// Implements 4-bit integers.
+macro_rules! integer4 {
+    ($type:ident) => {
+        impl Element for $type {
+            storage!($type);
+            number_bytes!();
+            fn from_i64(value: i64) -> Self {
+                $type::wrapped(value)
+            }
+            fn from_u64(value: u64) -> Self {
+                $type::wrapped(value.cast_signed())
+            }
+            fn from_f32(value: f32) -> Self {
+                $type::saturated(value.into())
+            }
+            fn from_f64(value: f64) -> Self {
+                $type::saturated(value)
+            }
+            fn to_i64(self) -> i64 {
+                self.number()
+            }
+            fn to_u64(self) -> u64 {
+                self.number().cast_unsigned()
+            }
+            fn to_f32(self) -> f32 {
+                self.number() as f32
+            }
+            fn to_f64(self) -> f64 {
+                self.number() as f64
+            }
+            fn sum(self, other: Self) -> Self {
+                $type::wrapped(self.number() + other.number())
+            }
+        }
+    };
+}
+
+integer4!(I4);
+integer4!(U4);
 
 impl Element for bool {
     storage!(Bool);
