@@ -121,6 +121,13 @@ fn programs_of_every_kind() {
         ("torus", 8, "mesh {X: 4 ring, Y: 2 ring} on tpu_v5e\ndims {I: 64}\nA: bf16[I]{U_XY}\nB[I] = A\noutput B\n"),
         ("least", 4, "mesh {X: 4} on tpu_v5e\ndims {I: 6, J: 8}\nA: i32[I, J_X]\nB = max_J(A)\noutput B\n"),
         ("open", 4, "mesh {X: 4} on tpu_v5e\ndims {I: 6, J: 8}\nA: i32[I, J_X]\nB[I]{U_X} = sum_J(A)\noutput B\n"),
+        // Blocks of an odd number of elements, two to a byte.
+        (
+            "four_bits",
+            4,
+            "mesh {X: 4 ring} on tpu_v5e\ndims {I: 12, J: 3}\nA: i4[I_X, J]\nB: u4[I, J]{U_X}\nC[I, J] = A\nD[I_X, J] = B\n\
+             output C, D\n",
+        ),
     ];
     for (name, ranks, program) in programs {
         right(&folder, name, ranks, program, &[]);

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use shardc::compiler::{self, Options};
 use shardc::costs::CostModel;
 use shardc::diag::Diagnostics;
+use shardc::dtype::DType;
 use shardc::recipe::Lowering;
 use shardc::report::given::{Given, Outcome};
 use shardc::report::why::Product;
@@ -282,6 +283,33 @@ fn documents_of_commands() {
 }
 
 /// Every document that a command prints has a schema.
+/// All places of the schemas that list the dtypes list all of them.
+#[test]
+fn dtypes_are_those_of_the_language() {
+    fn lists(schema: &Value, found: &mut Vec<Vec<String>>) {
+        match schema {
+            Value::Array(items) => {
+                let words: Vec<String> = items.iter().filter_map(|item| item.as_str().map(str::to_owned)).collect();
+                if words.iter().any(|word| word == "bf16") {
+                    found.push(words);
+                }
+                items.iter().for_each(|item| lists(item, found));
+            }
+            Value::Object(fields) => fields.values().for_each(|field| lists(field, found)),
+            _ => {}
+        }
+    }
+    let mut found = Vec::new();
+    for name in ["schedule", "report", "commands"] {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("docs/{name}.schema.json"));
+        let schema = std::fs::read_to_string(path).expect("a schema");
+        lists(&serde_json::from_str(&schema).expect("JSON"), &mut found);
+    }
+    assert!(found.len() >= 3);
+    let all = DType::ALL.map(|dtype| dtype.to_string());
+    assert!(found.iter().all(|list| *list == all), "{found:?}");
+}
+
 #[test]
 fn every_document_has_a_schema() {
     let known: String =
