@@ -424,21 +424,24 @@ pub fn plan(program: &Program, topology: &Topology, options: &Options) -> Result
         budget: options.budget,
     };
     let ordinary = || plan::plan_as(program, costs.as_ref(), request).map_err(|error| Diagnostics::of(&error));
+    let whole = |plan: Plan| as_a_whole(plan, topology, options, costs.as_ref(), Budget::WHOLE_EFFORT);
     let plan = match options.strict {
-        false => ordinary()?,
-        true => match plan::plan_as(program, costs.as_ref(), Request { written: true, ..request }) {
-            Ok(plan) => plan,
-            Err(_) => {
+        false => whole(ordinary()?)?,
+        true => match plan::plan_as(program, costs.as_ref(), Request { written: true, ..request }).map(whole) {
+            Ok(Ok(plan)) => plan,
+            failed => {
                 let plan = ordinary()?;
                 let unwritten = advice::unwritten(&plan);
-                if !unwritten.is_empty() {
-                    return Err(unwritten);
+                let found = whole(plan);
+                match failed {
+                    // What communicates may be within a limit that nothing else keeps.
+                    Ok(Err(exceeded)) if found.is_err() => return Err(exceeded),
+                    _ if unwritten.is_empty() => found?,
+                    _ => return Err(unwritten),
                 }
-                plan
             }
         },
     };
-    let plan = as_a_whole(plan, topology, options, costs.as_ref(), Budget::WHOLE_EFFORT)?;
     if options.strict || options.overlap == Overlapping::None || !is_by_time(costs.as_ref()) {
         return Ok(plan);
     }

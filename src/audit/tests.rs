@@ -73,7 +73,7 @@ fn results_of_all_forms_are_measured() {
     for (line, kind, size) in [
         ("f32[16,128]{1,0:T(8,128)} all-gather(%p)", Kind::AllGather, 8192),
         ("(bf16[16]{0}, f32[4]{0}, /*index=2*/pred[]) all-reduce(%p, %q, %r)", Kind::AllReduce, 32 + 16 + 1),
-        ("s4[9]{0} all-to-all(%p)", Kind::AllToAll, 9),
+        ("s4[9]{0} all-to-all(%p)", Kind::AllToAll, 5),
         ("f8e4m3fn[16]{0} reduce-scatter(%p)", Kind::ReduceScatter, 16),
         // The start of an AllGather returns its operand, too; that of an AllReduce does not.
         ("(f32[8]{0}, f32[16]{0}) all-gather-start(%p)", Kind::AllGather, 64),

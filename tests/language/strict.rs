@@ -30,7 +30,7 @@ fn communication(plan: &Plan) -> Vec<(String, u64, u64)> {
 /// With the suggested lines, each program contains all of its communication, and communicates the same.
 #[test]
 fn the_lines_that_are_offered_make_programs_strict() {
-    let (mut offered, mut exceeded) = (0, 0);
+    let mut offered = 0;
     let mut failures = Vec::new();
     let wrong = programs("tests/cases/wrong").into_iter().filter(|path| short_name(path).contains("/strict_"));
     let folders = ["examples", "tests/corpus/small", "tests/corpus/scale"];
@@ -44,11 +44,6 @@ fn the_lines_that_are_offered_make_programs_strict() {
             Err(found) => found,
         };
         assert!(unwritten, "{}", short_name(&path));
-        // The layouts that keep a limit of memory are not found among those that no statement writes.
-        if found.iter().any(|found| found.code == "limit-exceeded") {
-            exceeded += 1;
-            continue;
-        }
         if found.iter().any(|found| found.fixes.is_empty()) {
             let changed = advice::apply_all(&source, &advice::unwritten(&plan));
             failures.push(format!("{}\n{changed}\n{:?}", short_name(&path), compiler::check(&changed).1));
@@ -68,7 +63,6 @@ fn the_lines_that_are_offered_make_programs_strict() {
     }
     assert!(failures.is_empty(), "{} {}", failures.len(), failures.join("\n\n"));
     assert!(offered >= 50, "{offered} changes");
-    assert!(exceeded <= 1, "{exceeded} programs exceed their limits");
 }
 
 /// Functions of several arguments, in all forms, are written as they are parsed.
