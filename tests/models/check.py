@@ -26,6 +26,8 @@ HERE = Path(__file__).parent
 TOLERANCE = {"float64": (1e-9, 1e-10), "float32": (2e-4, 2e-5), "float16": (2e-2, 4e-3), "bfloat16": (2e-2, 6e-3)}
 NUMPY = {"f64": "f8", "f32": "f4", "f16": "f2", "bool": "?"}
 NUMPY |= {f"{kind}{8 * size}": f"{kind}{size}" for kind in "iu" for size in (1, 2, 4, 8)}
+# 4-bit integers have a byte each in files.
+NUMPY |= {"i4": "i1", "u4": "u1"}
 
 
 def read_bf16(array):
