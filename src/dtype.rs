@@ -230,7 +230,7 @@ impl DType {
         u64::try_from(bits / 8).unwrap_or(u64::MAX)
     }
 
-    /// Bytes of an element in files, where each has its own.
+    /// Bytes of an element in files and in the arrays of a run, where each has its own.
     pub fn stored(self) -> u64 {
         u64::from(self.bits().div_ceil(8))
     }
@@ -329,7 +329,7 @@ impl DType {
         }
     }
 
-    /// The dtype of whole bytes with all of its elements: i8 for i4. XLA multiplies 4-bit integers only on some devices.
+    /// The dtype of whole bytes with all of its elements: i8 for i4.
     pub fn in_bytes(self) -> DType {
         match self {
             DType::I4 => DType::I8,

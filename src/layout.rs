@@ -228,8 +228,8 @@ impl Layout {
     }
 
     /// Bytes of one shard for lower bounds: 4-bit elements of several shards may share a byte, so half a byte is none.
-    pub(crate) fn least_bytes(&self, mesh: &Mesh) -> u64 {
-        self.dtype.least_bytes(self.local_elements(mesh))
+    pub(crate) fn least_bytes(&self, mesh: &Mesh) -> Bytes {
+        Bytes(self.dtype.least_bytes(self.local_elements(mesh)))
     }
 
     /// Formats `[I_X, J]{U_Y}`, without name and dtype.

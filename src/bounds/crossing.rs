@@ -158,7 +158,7 @@ impl Places<'_> {
         let others = mesh.axis_ids().filter(|axis| !axes.contains(*axis));
         let is_apart = |axis: &AxisId| self.counted.contains(*axis) || from.sharding.used().contains(*axis);
         let groups = u128::from(mesh.group_size(others.filter(is_apart)));
-        let local = u128::from(from.least_bytes(mesh));
+        let local = u128::from(from.least_bytes(mesh).0);
         local * lacking * groups / u128::from(cells.in_block())
     }
 

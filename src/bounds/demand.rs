@@ -87,7 +87,7 @@ impl Demand {
     pub fn new(collective: &Collective, from: &Layout, mesh: &Mesh) -> Demand {
         let roles = Roles::new(collective, from, mesh);
         let n = roles.group.group_size(mesh);
-        let local = u128::from(from.least_bytes(mesh));
+        let local = u128::from(from.least_bytes(mesh).0);
         // The blocks of a shifted dim are in the order of its axes.
         let order = match collective {
             Collective::Shift(shift) => from.sharding.dims[shift.dim()],

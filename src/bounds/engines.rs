@@ -34,7 +34,7 @@ fn mean(collective: &Collective, from: &Layout, topology: &Topology) -> Option<(
     };
     let long = mesh.axis_ids().filter(|axis| mesh.size(*axis) > 1).map(|axis| mesh.physical(axis));
     let rate = long.map(|axis| u128::from(topology.axes[axis.index()].one_way.per_second())).max()?;
-    let units = Units { bytes: u128::from(from.least_bytes(mesh)), divisor: parts, rate };
+    let units = Units { bytes: u128::from(from.least_bytes(mesh).0), divisor: parts, rate };
     let divisor = gcd(sends, n * replicas);
     let load = Load::new(sends / divisor, n * replicas / divisor);
     let bytes = load.pieces.saturating_mul(units.bytes) / load.capacity.saturating_mul(parts).max(1);

@@ -143,7 +143,7 @@ impl<'a> Bounds<'a> {
         let Roles { group, idle, .. } = Roles::new(collective, from, mesh);
         let adds = adds(collective, from, self.topology);
         let root = matches!(collective, Collective::Broadcast { .. }).then(|| from.sharding.holder());
-        let key = (collective.kind(), group, idle, root, Bytes(from.least_bytes(mesh)), adds);
+        let key = (collective.kind(), group, idle, root, from.least_bytes(mesh), adds);
         let found = || self::collective(collective, from, self.topology);
         *self.known.borrow_mut().entry(key).or_insert_with(found)
     }

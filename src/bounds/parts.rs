@@ -50,7 +50,7 @@ fn bound_and_load(collective: &Collective, from: &Layout, topology: &Topology) -
     let idle = all.without(from.sharding.used()).without(axes);
     let n = u128::from(axes.group_size(mesh));
     let replicas = u128::from(idle.group_size(mesh));
-    let local = u128::from(from.least_bytes(mesh));
+    let local = u128::from(from.least_bytes(mesh).0);
     let load = |bytes, divisor, capacity| Some(Load { bytes, divisor, capacity });
     let heaviest = match collective {
         // The weakest device needs all shards except its own, over its own links.

@@ -99,7 +99,7 @@ impl<'a> Regular<'a> {
 
     /// Splits each device's data into n pieces.
     fn units(&self, from: &Layout) -> Units {
-        Units { bytes: u128::from(from.least_bytes(&self.topology.mesh)), divisor: self.n, rate: self.rate }
+        Units { bytes: u128::from(from.least_bytes(&self.topology.mesh).0), divisor: self.n, rate: self.rate }
     }
 
     fn bound(&self, collective: &Collective, from: &Layout) -> (Bound, Counted, Load) {

@@ -212,7 +212,7 @@ impl Calibrate {
             .to_owned();
         for Row { name, program: body, methods } in COLLECTIVES {
             for bytes in &self.bytes {
-                let elements = (bytes / DType::F32.stored()).max(1).next_multiple_of(size * size);
+                let elements = (bytes / DType::F32.bytes(1)).max(1).next_multiple_of(size * size);
                 let own = ranks.native(name, elements)?.median;
                 for (method, wiring) in methods {
                     let program = format!(
@@ -226,7 +226,7 @@ impl Calibrate {
                     let took = ranks.measure(&schedule)?.makespan.median;
                     text.push_str(&format!(
                         "| {name} | {} | {} | {method} | {} | {} | {:.2} | {:.2} |\n",
-                        Bytes(elements * DType::F32.stored()),
+                        Bytes(DType::F32.bytes(elements)),
                         show_seconds(own),
                         show_seconds(predicted),
                         show_seconds(took),

@@ -199,7 +199,7 @@ impl Foreign {
     /// Elements of a chunk.
     fn elements(&self, shape: Shape) -> Result<u64, Failure> {
         let chunks = shape.input.max(shape.output).max(1);
-        let least = chunks.saturating_mul(DType::F32.stored());
+        let least = DType::F32.bytes(chunks);
         match self.bytes / least {
             0 => Err(Failure::Call(format!(
                 "`--bytes {}` is too small: one f32 per chunk of a buffer takes {least} bytes",

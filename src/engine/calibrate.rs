@@ -24,7 +24,7 @@ pub const ELEMENTS: u64 = 1 << 20;
 /// A schedule in which every device sends `bytes` bytes to the next one, repeated until all blocks are back.
 pub fn shifts(ranks: u32, bytes: u64) -> Schedule {
     let mesh = Mesh::of(&[("X", ranks)]);
-    let (axis, extent) = (AxisId::new(0), bytes / DType::F32.stored());
+    let (axis, extent) = (AxisId::new(0), bytes / DType::F32.bytes(1));
     let dims = vec![Axes::one(axis)];
     let sharding = Sharding { dims, open: Axes::default().set(), operator: Operator::Sum };
     let mut schedule = Schedule::new(mesh);
@@ -97,7 +97,7 @@ impl Calibration {
     pub fn to_toml(&self) -> String {
         let Calibration { ranks, cores, memory, messages, bf16, int8, sum } = self;
         let operations = 2.0 * (MATRIX as f64).powi(3);
-        let traffic = 3.0 * (ELEMENTS * DType::F32.stored()) as f64;
+        let traffic = 3.0 * DType::F32.bytes(ELEMENTS) as f64;
         let mut text = format!(
             "# Measured by `shardc calibrate --engine mpi`: medians, and in brackets the least and the most.\n\
              name = \"mpi_{ranks}\"\n\

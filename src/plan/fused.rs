@@ -195,7 +195,7 @@ impl Structure {
     pub(super) fn written_apart(&self, product: ValueId, bytes: u64) -> u64 {
         match self.replaced[product.index()] {
             // A product has whole bytes.
-            Some([result, own]) => result.bytes(bytes / own.stored()).min(bytes),
+            Some([result, own]) => result.bytes(bytes / own.bytes(1)).min(bytes),
             None => 0,
         }
     }

@@ -467,7 +467,7 @@ fn lookups_run_in_jax() {
     cases.run(&pythons, "lookups", 6);
 }
 
-/// Programs on 4-bit integers: weights, all functions, and all collectives.
+/// Programs on 4-bit integers: weights, functions, and collectives. `k` has the ends of the range, at which results wrap.
 const FOUR_BITS: [&str; 3] = [
     "mesh {X: 4, Y: 2} on tpu_v5e\n\
      dims {B: 16, D: 32, F: 64, G: 6}\n\
@@ -522,8 +522,14 @@ const FOUR_BITS: [&str; 3] = [
      a3 = 9 * d + 9\n\
      a4 = min(c, 100)\n\
      a5[B_X, E] = max(c, -20)\n\
-     \n\
-     output a2, a3, a4, a5, b, e, f, f2, g, h, i, k, l, m, n, o, r, t, v, w, x, z, p, pk\n",
+     b1 = abs(k) + -k\n\
+     b2 = 5 * k\n\
+     b3 = k .* k\n\
+     b4 = k * s\n\
+     b5 = sum_E(k)\n\
+     b6 = max(k, 3)\n\
+     b7 = max_E(l)\n\
+     output b1, b2, b3, b4, b5, b6, b7, a2, a3, a4, a5, b, e, f, f2, g, h, i, k, l, m, n, o, r, t, v, w, x, z, p, pk\n",
     "mesh {X: 4, Y: 2} on tpu_v5e\n\
      dims {B: 16, D: 32}\n\
      a: i4[B_X, D]\n\

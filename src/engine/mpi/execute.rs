@@ -202,7 +202,7 @@ impl<'s, 'a> Post<'_, '_, 's, 'a> {
     /// The bytes of a block, in a buffer that outlives its messages.
     fn packed(&mut self, block: &Tensor) -> &'a [u8] {
         let buffer = self.free.next().expect("a step starts with buffers enough");
-        buffer.extend(block.to_message());
+        block.append_message(buffer);
         self.buffered += buffer.len();
         buffer
     }

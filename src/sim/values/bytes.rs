@@ -43,16 +43,20 @@ impl Tensor {
 
     /// A block from the bytes of a message; `None` if their number does not match the extents.
     pub fn from_message(dtype: DType, extents: &[u64], bytes: &[u8]) -> Option<Tensor> {
-        let elements = extents.iter().product();
-        if bytes.len() as u64 != dtype.bytes(elements) {
-            return None;
+        if dtype.bits() != 4 {
+            return Tensor::from_le_bytes(dtype, extents, bytes);
         }
-        Tensor::from_le_bytes(dtype, extents, &unpacked(dtype, elements, bytes))
+        let elements: usize = addressable(extents)?.iter().product();
+        let is_whole = bytes.len() == elements.div_ceil(2);
+        is_whole.then(|| unpacked(elements, bytes)).and_then(|bytes| Tensor::from_le_bytes(dtype, extents, &bytes))
     }
 
-    /// The bytes of its elements in a message, where two 4-bit integers share one.
-    pub fn to_message(&self) -> Vec<u8> {
-        packed(self.dtype(), self.to_le_bytes())
+    /// Appends the bytes of its elements in a message, where two 4-bit integers share one.
+    pub fn append_message(&self, bytes: &mut Vec<u8>) {
+        match self.dtype().bits() {
+            4 => bytes.extend(packed(&self.to_le_bytes())),
+            _ => self.append_le_bytes(bytes),
+        }
     }
 
     /// The same elements with the dims in the opposite order.
