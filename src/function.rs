@@ -490,6 +490,18 @@ impl Function {
         }
     }
 
+    /// The same function with a bound that is the nearest element of a dtype, as it is computed: `max(A, 100)` of i4 is
+    /// `max(A, 7)`. Another dtype with all of these elements then computes the same.
+    #[must_use]
+    pub fn bounded(self, dtype: DType) -> Function {
+        match self {
+            Function::ByNumber(by @ (ByNumber::AtLeast | ByNumber::AtMost), Scalar(number)) => {
+                Function::ByNumber(by, Scalar(dtype.saturated(number)))
+            }
+            other => other,
+        }
+    }
+
     /// Those that have neither a number nor a dim nor a dtype.
     pub fn plain() -> impl Iterator<Item = Function> {
         let unary = Unary::ALL.into_iter().map(Function::Unary);

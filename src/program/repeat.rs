@@ -408,6 +408,15 @@ mod tests {
         }
     }
 
+    #[test]
+    fn layouts_may_differ_in_axes_of_size_1() {
+        let ground = GROUND.replace("Y: 2", "Y: 1");
+        for (end, errors) in [("x[B_XY, D]", &[][..]), ("x[B_X, D_Y]", &[]), ("x[B_Y, D]", &["repeat-layout"])] {
+            let source = format!("{ground}repeat 2 {{ {end} = relu(x) }}\noutput x");
+            assert_eq!(codes(&check_text(&source).1, Severity::Error), errors, "{source}");
+        }
+    }
+
     /// The help of a layout that differs at the end is a line that fixes the program.
     #[test]
     fn the_help_makes_it_right() {

@@ -210,14 +210,8 @@ fn map(function: Function, operands: &[Operand], einsum: &Einsum, dtype: DType, 
 fn in_bytes(function: Function, operands: &[Operand], einsum: &Einsum, dtype: DType, lanes: &Lanes) -> String {
     let wide: Vec<Operand> =
         operands.iter().map(|(name, of)| (as_dtype(name, *of, of.in_bytes()), of.in_bytes())).collect();
-    // Sums and products wrap alike in more bits; a bound is an element.
-    let function = match function {
-        Function::ByNumber(by @ (ByNumber::AtLeast | ByNumber::AtMost), Scalar(number)) => {
-            Function::ByNumber(by, Scalar(dtype.saturated(number)))
-        }
-        other => other,
-    };
-    let value = map(function, &wide, einsum, dtype.in_bytes(), lanes);
+    // Sums and products wrap alike in more bits.
+    let value = map(function.bounded(dtype), &wide, einsum, dtype.in_bytes(), lanes);
     cast(&format!("({value})"), dtype)
 }
 

@@ -145,14 +145,8 @@ fn map(
         .enumerate()
         .map(|(place, operand)| if place < masks { operand.clone() } else { emit.convert(operand, computes) })
         .collect();
-    // Sums and products wrap alike in more bits; a bound is an element.
-    let function = match function {
-        Function::ByNumber(by @ (ByNumber::AtLeast | ByNumber::AtMost), Scalar(number)) => {
-            Function::ByNumber(by, Scalar(dtype.saturated(number)))
-        }
-        other => other,
-    };
-    let value = computed(emit, function, &taken, start);
+    // Sums and products wrap alike in more bits.
+    let value = computed(emit, function.bounded(dtype), &taken, start);
     emit.convert(&value, dtype)
 }
 
