@@ -25,7 +25,7 @@ pub enum ArrayError {
         wanted: DType,
     },
     /// A file of 8-bit integers has one that does not fit into 4 bits.
-    #[error("expected elements of {wanted}, found {number}")]
+    #[error("expected numbers of {wanted}, from {} to {}, found {number}", wanted.ends()[0], wanted.ends()[1])]
     Range {
         /// Number in the file.
         number: i64,

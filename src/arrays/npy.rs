@@ -189,11 +189,11 @@ mod tests {
             (DType::I4, "|V1", [0x07_u8, 0x0F], Ok([7_i64, -1])),
             (DType::I4, "<V1", [0xF8, 0x08], Ok([-8, -8])),
             (DType::I4, "|i1", [0x07, 0xFF], Ok([7, -1])),
-            (DType::I4, "|i1", [0x07, 0x08], Err("elements of i4, found 8")),
-            (DType::I4, "|i1", [0xF7, 0x00], Err("elements of i4, found -9")),
+            (DType::I4, "|i1", [0x07, 0x08], Err("numbers of i4, from -8 to 7, found 8")),
+            (DType::I4, "|i1", [0xF7, 0x00], Err("numbers of i4, from -8 to 7, found -9")),
             (DType::U4, "|V1", [0x07, 0x0F], Ok([7, 15])),
             (DType::U4, "|u1", [0x00, 0x0F], Ok([0, 15])),
-            (DType::U4, "|u1", [0x00, 0x10], Err("elements of u4, found 16")),
+            (DType::U4, "|u1", [0x00, 0x10], Err("numbers of u4, from 0 to 15, found 16")),
         ];
         for (dtype, descr, bytes, expected) in small {
             let header = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': (2,), }}");
