@@ -344,11 +344,11 @@ impl Collective {
         let [local, others] = [from.local_elements(mesh), n - 1].map(u128::from);
         // Elements of 4 bits are sent in pairs.
         let (local, byte) = (local * u128::from(from.dtype.bits()), 8);
-        let share = || (local * others).div_ceil(u128::from(n) * byte);
+        let shares = |count: u128| (count * local * others).div_ceil(u128::from(n) * byte);
         let bytes = match self {
             Collective::AllGather { .. } => (local * others).div_ceil(byte),
-            Collective::ReduceScatter { .. } | Collective::AllToAll { .. } => share(),
-            Collective::AllReduce { .. } => 2 * share(),
+            Collective::ReduceScatter { .. } | Collective::AllToAll { .. } => shares(1),
+            Collective::AllReduce { .. } => shares(2),
             Collective::Permute { .. } => local.div_ceil(byte),
             Collective::Reshard { to, .. } => {
                 let cells = self.cells(&from.sharding, to, mesh);

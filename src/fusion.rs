@@ -5,7 +5,7 @@
 //! graph may consist of values, steps of a plan, or operations of a schedule.
 //!
 //! The cost of a kernel is the sum of the costs of its members:
-//! - each member reads the outside values that no earlier member has read,
+//! - a product reads its outside values, and another member those that neither a product nor an earlier member reads,
 //! - each member writes its result if it is used outside,
 //! - a product takes the longer of its operations and its memory traffic; the first written result after it counts as its
 //!   own up to the same size, since it is written while the product is computed.
@@ -238,14 +238,22 @@ pub fn accesses(nodes: &[Node], kernels: &[Vec<usize>]) -> Vec<Access> {
     }
     for kernel in kernels {
         let members: BTreeSet<usize> = kernel.iter().copied().collect();
-        let mut read = BTreeSet::new();
+        let lookups: BTreeMap<usize, Lookup> = kernel
+            .iter()
+            .filter(|at| nodes[**at].role == Some(Role::Product))
+            .filter_map(|at| Some((*at, lookup(nodes, &members, *at)?)))
+            .collect();
+        // The order of members does not matter: what a product reads, whole, no function reads again.
+        let by_products =
+            kernel.iter().filter(|at| nodes[**at].role == Some(Role::Product) && !lookups.contains_key(at));
+        let mut read: BTreeSet<usize> = by_products.flat_map(|at| &nodes[*at].operands).copied().collect();
         // The products whose results are not written, and what comes behind each of them.
         let mut paid: Vec<(usize, BTreeSet<usize>)> = Vec::new();
         for at in kernel.iter().copied() {
             let node = &nodes[at];
             let is_product = node.role == Some(Role::Product);
             // A product reads each of its operands, even if both are the same.
-            let is_read = |operand: &usize| !members.contains(operand) && (read.insert(*operand) || is_product);
+            let is_read = |operand: &usize| !members.contains(operand) && (is_product || read.insert(*operand));
             let reads = node.operands.iter().map(is_read).collect();
             let is_inside =
                 !node.leaves && !users[at].is_empty() && users[at].iter().all(|user| members.contains(user));
@@ -265,7 +273,7 @@ pub fn accesses(nodes: &[Node], kernels: &[Vec<usize>]) -> Vec<Access> {
                     None => Writes::All,
                 }
             };
-            let lookup = if is_product { lookup(nodes, &members, at) } else { None };
+            let lookup = lookups.get(&at).copied();
             let starts = kernel.iter().min() == Some(&at);
             accesses[at] = Access { reads, writes, is_inside, lookup, starts };
         }

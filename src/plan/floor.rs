@@ -30,12 +30,22 @@ pub fn least(program: &Program, costs: &dyn Costs, in_parts: bool, budget: Budge
 }
 
 fn search(program: &Program, costs: &dyn Costs, budget: Budget) -> Option<Least> {
-    let mut search = Search::new(program, costs, SearchOptions { budget, ..SearchOptions::new(Allowed::Moves) });
+    let (least, work) = relaxed(program, costs, budget)?;
+    Some(Least { time: Time::from_ticks(least), work })
+}
+
+/// Lower bound on the objective over all plans with whole axes; `None` if the budget is not sufficient.
+pub(super) fn least_in_sequence(program: &Program, costs: &dyn Costs, budget: Budget) -> Option<u128> {
+    relaxed(program, costs, budget).map(|(least, _)| least)
+}
+
+/// The relaxed search over all plans: the lower bound, and the number of moves examined.
+fn relaxed(program: &Program, costs: &dyn Costs, budget: Budget) -> Option<(u128, u64)> {
+    let options = SearchOptions { budget, opens_all: true, ..SearchOptions::new(Allowed::Moves) };
+    let mut search = Search::new(program, costs, options);
     search.heeds_pins = false;
-    search.opens_all = true;
     search.run(&Settled::new(), true, &[]).ok()?;
-    let least = Least { time: Time::from_ticks(search.total().first()), work: search.work() };
-    (!search.budget.is_restricted()).then_some(least)
+    (!search.budget.is_restricted()).then(|| (search.total().first(), search.work()))
 }
 
 impl Plan {

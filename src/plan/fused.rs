@@ -16,6 +16,7 @@ use petgraph::graph::{DiGraph, UnGraph};
 use petgraph::unionfind::UnionFind;
 use petgraph::visit::EdgeRef;
 use std::collections::{BTreeMap, BTreeSet};
+use std::iter::successors;
 
 /// The role of a function in fusion. A shift, which needs other devices if its dim is sharded, is a pass of its own.
 fn role(function: Function) -> Option<Role> {
@@ -111,7 +112,37 @@ impl Structure {
         };
         let nodes: Vec<Node> = program.value_ids().map(node).collect();
         let found = fusion::kernels(&nodes, fusion);
-        let access = fusion::accesses(&nodes, &found);
+        // An array and the same with renamed dims are one block in memory, which a kernel reads once. So is what moves may
+        // leave in place.
+        let same = |at: usize| match &program.values[at].definition {
+            Definition::Rename { operand } => Some(operand.index()),
+            Definition::Move { operand, .. } => {
+                let is_transposed = program.values[at].dims != program.value(*operand).dims;
+                (!is_transposed).then(|| operand.index())
+            }
+            Definition::Collective { collective, from, operand } => {
+                collective.is_idle(from, &program.mesh).then(|| operand.index())
+            }
+            Definition::Input { .. }
+            | Definition::Product { .. }
+            | Definition::Reduce { .. }
+            | Definition::Map { .. }
+            | Definition::Kernel { .. } => None,
+        };
+        let block = |at: &usize| successors(Some(*at), |at| same(*at)).last().unwrap_or(*at);
+        // What is only renamed and moved, and never used, need not be written.
+        let mut is_used: Vec<bool> = nodes.iter().map(|node| node.leaves).collect();
+        for (at, node) in nodes.iter().enumerate().rev() {
+            if is_used[at] || same(at).is_none() {
+                node.operands.iter().for_each(|operand| is_used[*operand] = true);
+            }
+        }
+        let in_memory = |(at, node): (usize, &Node)| {
+            let reads = is_used[at] || same(at).is_none();
+            let operands = node.operands.iter().filter(|_| reads).map(block).collect();
+            Node { operands, ..node.clone() }
+        };
+        let access = fusion::accesses(&nodes.iter().enumerate().map(in_memory).collect::<Vec<Node>>(), &found);
         let mut kernels = vec![None; nodes.len()];
         for kernel in &found {
             kernel.iter().for_each(|member| kernels[*member] = kernel.first().copied());

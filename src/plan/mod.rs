@@ -18,6 +18,7 @@ mod layouts;
 mod lazy;
 mod limits;
 mod listing;
+mod openings;
 mod parts;
 mod pins;
 mod pipeline;
@@ -635,6 +636,12 @@ impl Plan {
     /// Time of the whole schedule with overlap if known, else of the steps in sequence.
     pub fn time(&self) -> Time {
         self.overlap.whole.map_or_else(|| self.totals().time(), |whole| whole.time)
+    }
+
+    /// Bytes that a device receives under the cost model, summed over the steps; see [`LowerBound::received`].
+    pub fn received(&self) -> Bytes {
+        let of = |id| self.step(id).cost.received.0.saturating_mul(self.times(id));
+        Bytes(self.ids().map(of).fold(0, u64::saturating_add))
     }
 
     /// Totals over all steps.

@@ -42,8 +42,7 @@ pub(super) fn plan(problem: Problem<'_>, solve: Solve<'_>) -> Result<Plan, Unpla
         Ok(found) => Ok(Plan { with_split_axes: Some(found.lower_bound), ..whole }),
         Err(Unplanned { left_out: None, .. }) => Ok(Plan { in_parts: true, ..whole }),
         Err(Unplanned { left_out: Some(left_out), .. }) => {
-            let totals = whole.totals();
-            let bound = left_out.of_both(LowerBound { time: totals.time(), received: totals.received() });
+            let bound = left_out.of_both(LowerBound { time: whole.totals().time(), received: whole.received() });
             Ok(Plan { with_split_axes: Some(bound), ..whole })
         }
     }
@@ -153,7 +152,7 @@ mod tests {
             };
             let received = |plan: &Plan| plan.totals().received();
             let best = received(&planned(1));
-            for parts in [30, 1_000, 30_000] {
+            for parts in [1, 30, 1_000, 30_000] {
                 let plan = planned(parts);
                 let claimed = plan.is_optimal() && plan.in_parts;
                 assert!(!claimed || received(&plan) == best, "{parts}: a better plan\n{source}");

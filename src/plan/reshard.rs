@@ -9,6 +9,7 @@ use crate::collective::Collective;
 use crate::dtype::DType;
 use crate::layout::{Dim, Layout, Sharding};
 use crate::mesh::{Axes, AxisId, AxisSet, Mesh};
+use crate::topology::LocalMoves;
 use crate::units::Time;
 use itertools::Itertools;
 use rustc_hash::FxHashMap;
@@ -110,6 +111,9 @@ struct Edge {
 pub(super) struct SearchOptions {
     /// Moves that are allowed where no move is written.
     pub(super) allowed: Allowed,
+    /// Whether closed terms of open sums are opened wherever it is possible, and not only where a single user goes on with
+    /// the partial results.
+    pub(super) opens_all: bool,
     /// Whether the limits of the program are ignored.
     pub(super) ignores_limits: bool,
     /// Limit on the objective; plans above it are discarded.
@@ -136,6 +140,7 @@ impl SearchOptions {
         let (most, memory_limit, flops) = (u128::MAX, u64::MAX, u128::MAX);
         SearchOptions {
             allowed,
+            opens_all: false,
             ignores_limits: false,
             most,
             memory_limit,
@@ -377,6 +382,12 @@ impl Space {
             true => None,
             false => moves(&from.sharding, &self.dims, self.axes, mesh),
         };
+        let all = all.map(|mut all| {
+            if !are_slices_free(costs) {
+                all.extend(slices_over_several(self.axes.without(from.sharding.used()), self.dims.len()));
+            }
+            all
+        });
         let edges = all.and_then(|moves| self.edges_of(moves, &from, before, false, mesh, costs));
         let edges = edges.unwrap_or_else(|| {
             self.budget.restrict();
@@ -454,6 +465,17 @@ impl Space {
 fn priced(collective: &Collective, from: &Layout, costs: &dyn Costs) -> (Time, Score) {
     let cost = costs.collective(collective, from);
     (cost.time, Score::new(costs.objective(), cost, 0))
+}
+
+/// Whether slices take no time, so that those over several axes are as good one by one.
+pub(super) fn are_slices_free(costs: &dyn Costs) -> bool {
+    costs.tuner().is_none_or(|tuner| tuner.topology().hardware.local_moves == LocalMoves::Free)
+}
+
+/// The slices of one dim along several axes at once.
+fn slices_over_several(free: AxisSet, rank: usize) -> impl Iterator<Item = Collective> {
+    let lists = free.subsets().filter(|axes| axes.len() > 1).flat_map(|axes| orders(axes.in_order()));
+    lists.flat_map(move |axes| (0..rank).map(move |dim| Collective::Slice { axes, dim }))
 }
 
 /// Number of moves between checks of the time limit.

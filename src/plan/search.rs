@@ -11,7 +11,7 @@ use super::assignments::{Assignment, Listed, OpenWay, assignments, listed};
 use super::budget::MoveBudget;
 use super::fused::Structure;
 use super::layouts::layouts;
-use super::reshard::{Distances, Node, Pricing, Score, SearchOptions, Space};
+use super::reshard::{Distances, Node, Pricing, Score, SearchOptions, Space, are_slices_free};
 use super::resident::{Resident, resident};
 use super::{Allowed, Budget, Cost, Costs, LocalWork, Objective, PlanError, layouts};
 use crate::collective::Collective;
@@ -188,8 +188,6 @@ pub(super) struct Search<'a> {
     axes: AxisSet,
     /// Whether pins are respected.
     pub(super) heeds_pins: bool,
-    /// Whether closed terms of open sums may be opened even for a small gain.
-    pub(super) opens_all: bool,
     /// One space per array type.
     pub(super) spaces: Vec<Space>,
     /// The space of each value.
@@ -242,12 +240,12 @@ impl<'a> Search<'a> {
         }
         let (einsums, ways) = (vec![OnceCell::new(); count], (0..count).map(|_| None).collect());
         let (others, accumulators, found) = (Vec::new(), Vec::new(), Vec::new());
-        let (heeds_pins, opens_all) = (true, false);
+        let heeds_pins = true;
         let resident = if options.memory_limit < u64::MAX { resident(program, options.cautious) } else { Vec::new() };
         let structure = Structure::new(program, costs.fusion());
         #[rustfmt::skip]
         let mut search = Search {
-            program, costs, options, axes, heeds_pins, opens_all, spaces, space_of, einsums, ways, users, budget, others, resident, structure,
+            program, costs, options, axes, heeds_pins, spaces, space_of, einsums, ways, users, budget, others, resident, structure,
             accumulators, found,
         };
         search.others = search.least_of_others();
@@ -407,7 +405,9 @@ impl<'a> Search<'a> {
             .map(|(node, score, origin)| (node, score + self.writing(id, node, asked, relaxed), origin))
             .collect();
         let made = self.space_mut(id).distances(sources, target, &pricing);
-        if made.is_empty() {
+        // What is too expensive to be written may still be passed on inside its kernel.
+        let may_fuse = || target.is_none() && fresh.values().any(|(score, _)| score.first() <= pricing.options.most);
+        if made.is_empty() && !may_fuse() {
             return Err(self.unreachable(id));
         }
         let onward = OnceCell::new();
@@ -432,6 +432,12 @@ impl<'a> Search<'a> {
                 if leaves && output.is_none() {
                     return Err(self.unreachable(id));
                 }
+                if relaxed && self.onward_times(id) < program.times(id) && onward.get().is_none() {
+                    // What the last iteration leaves may be moved once, after the body.
+                    let starts: Vec<_> = made.iter().map(|(node, score)| (node, score, Origin::none())).collect();
+                    let pricing = self.pricing(id, self.onward_times(id), self.options.allowed, self.others(id));
+                    let _ = onward.set(self.space_mut(id).distances(starts, None, &pricing));
+                }
                 return Ok(Found { made, settled: None, shared: Vec::new(), output, parts, onward, fresh });
             }
             None if further.is_empty() => self.cheapest(id, &made, leaves || is_carried, uses > 0),
@@ -452,8 +458,10 @@ impl<'a> Search<'a> {
         for sharding in &further {
             self.share(id, sharding, &mut found)?;
         }
-        // A device counts its own elements of an `iota` in every layout, so its users have nothing to share.
-        let is_counted = matches!(value.definition, Definition::Input { supply: Supply::Counted });
+        // A device counts its own elements of an `iota` in every layout, so its users have nothing to share, where slices
+        // take no time.
+        let is_counted =
+            matches!(value.definition, Definition::Input { supply: Supply::Counted }) && are_slices_free(self.costs);
         if relaxed && places.is_none_or(|places| !places.complete) && self.is_shared(id) && !is_counted {
             // The paths of users branch at each sharding in which the value is materialised, except possibly at the
             // one of a written layout or a layout with holes.
@@ -1064,7 +1072,7 @@ impl<'a> Search<'a> {
             result: passage.result,
         };
         // In a sum, some terms may be closed; they are opened for the addition.
-        let opens = operator == Operator::Sum && (self.opens_all || self.may_stay_open(id));
+        let opens = operator == Operator::Sum && (self.options.opens_all || self.may_stay_open(id));
         let least = |choice: &[usize]| if opens { 1 } else { choice.len() };
         let choices = passage.operands.iter().flat_map(|choice| {
             let sizes = least(choice)..=choice.len();

@@ -3,12 +3,12 @@
 //! The last stage hands each problem to [`lazy`], which searches the values with one set of prices after the other.
 
 use super::problem::{Problem, Stage, Unplanned};
-use super::{Plan, Request, holes, lazy, limits, parts, rewrites, splits, unit_axes, written};
+use super::{Plan, Request, holes, lazy, limits, openings, parts, rewrites, splits, unit_axes, written};
 
 /// The stages for a request, the outermost first.
 pub(super) fn of(request: Request) -> Vec<Stage> {
     let Request { written, rewrites, .. } = request;
-    let table: [(bool, Stage); 7] = [
+    let table: [(bool, Stage); 8] = [
         // Equivalent programs.
         (rewrites && !written, rewrites::plan),
         // Softmaxes in steps, of which the reductions are written nowhere.
@@ -23,12 +23,14 @@ pub(super) fn of(request: Request) -> Vec<Stage> {
         (true, holes::plan),
         // Options under which plans keep to the limits of the program.
         (true, limits::plan),
+        // Sums of which more terms are opened.
+        (true, openings::plan),
     ];
     table.into_iter().filter(|(applies, _)| *applies).map(|(_, stage)| stage).collect()
 }
 
 /// The stages that neither change the program nor split axes.
-pub(super) const ON_WHOLE_AXES: [Stage; 3] = [unit_axes::plan, holes::plan, limits::plan];
+pub(super) const ON_WHOLE_AXES: [Stage; 4] = [unit_axes::plan, holes::plan, limits::plan, openings::plan];
 
 /// Solves a problem by these stages.
 ///

@@ -528,12 +528,13 @@ impl Checker {
         self.map(Function::ByNumber(ByNumber::Shift, Scalar(number)), &[zeros], None, span)
     }
 
-    /// The scalar 0: the least position along some dim of the program.
+    /// The scalar 0: the least position along the smallest dim of the program, the one declared first of several.
     fn first_position(&mut self, span: Span) -> Checked<ValueId> {
-        let Some((name, dim)) = self.named_dims.iter().find_map(|(name, dim)| Some((name.clone(), (*dim)?))) else {
+        let named = self.named_dims.iter().filter_map(|(name, dim)| Some((name, (*dim)?)));
+        let Some((name, dim)) = named.min_by_key(|(_, dim)| (dim.size, dim.id)) else {
             return Err(CheckError::NumberResult { at: span }.into());
         };
-        let name = Name { node: name, span };
+        let name = Name { node: name.clone(), span };
         let rows = self.positions(Along { dim, name: &name }, span)?;
         self.reduce(Operator::Min, rows, std::slice::from_ref(&name), &[dim], None, span)
     }

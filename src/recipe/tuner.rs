@@ -323,17 +323,21 @@ impl<'a> Tuner<'a> {
         }
     }
 
-    /// Orders the stages of a sum so that little remains for slow links; the gather undoes the scatter in any order.
+    /// Orders the stages of a sum so that little remains for slow links, which the gather undoes in any order, and those of
+    /// a broadcast so that few devices send over slow links.
     pub(super) fn in_order(&self, problem: Problem) -> Problem {
-        if problem.kind != CollectiveKind::AllReduce {
-            return problem;
-        }
         let mesh = &self.topology.mesh;
         let runs = mesh.runs(problem.axes()).into_iter();
-        let axes: Axes =
-            runs.sorted_by_key(|run| Reverse(idle::into(&self.topology, *run))).flat_map(|run| run.iter()).collect();
+        let rate = |run: &Axes| idle::into(&self.topology, *run);
+        let runs: Vec<Axes> = match problem.kind {
+            CollectiveKind::AllReduce => runs.sorted_by_key(|run| Reverse(rate(run))).collect(),
+            CollectiveKind::Broadcast => runs.sorted_by_key(rate).collect(),
+            _ => return problem,
+        };
+        let axes: Axes = runs.into_iter().flat_map(|run| run.iter()).collect();
         let n = axes.group_size(mesh);
-        let dim = problem.extents.iter().position(|extent| extent.is_multiple_of(n)).unwrap_or(0);
+        let scattered = problem.extents.iter().position(|extent| extent.is_multiple_of(n)).unwrap_or(0);
+        let dim = if problem.kind == CollectiveKind::AllReduce { scattered } else { 0 };
         Problem { dims: super::problem::on_dim(axes, dim), ..problem }
     }
 

@@ -110,7 +110,7 @@ impl Findings<'_> {
         let least = plan.with_split_axes.unwrap_or(plan.lower_bound);
         let (bound, received) = (self.seconds(least.time), least.received);
         if received.0 > 0 {
-            let ratio = self.totals.received().0 as f64 / received.0 as f64;
+            let ratio = plan.received().0 as f64 / received.0 as f64;
             return format!(
                 "not proven optimal: every plan receives at least {received}, this plan {ratio:.2}x; {why}"
             );

@@ -4,7 +4,7 @@
 use super::machine::Size;
 use super::of_seed;
 use super::properties::Outcome;
-use super::watch::watched;
+use super::watch::{EVERY_STAGE, watched};
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -45,9 +45,9 @@ fn the_command_says_what_the_library_says() {
         if called == SAMPLE {
             break;
         }
-        let (case, _) = of_seed(seed, Size::SMALL);
+        let (case, made) = of_seed(seed, Size::SMALL);
         // Failures of the library are found by the other test.
-        match watched(&case) {
+        match watched(EVERY_STAGE, &case, &made.0, Size::SMALL) {
             Ok(Outcome::Complete) => called += 1,
             Ok(Outcome::Refused(_)) => continue,
             Err(failure) => panic!("seed {seed}: {}\n{}", failure.class, case.source),

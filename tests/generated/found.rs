@@ -1,11 +1,14 @@
-//! Programs of `tests/cases/found` through every stage: the smallest programs of defects that were found.
+//! Programs of `tests/cases/found` through every stage, and compared with equivalent ones: the smallest programs of defects
+//! that were found.
 //!
 //! A line `# shardc run --bitwise --overlap none` gives the options.
 
+use super::equivalents::compared;
+use super::machine::Size;
 use super::modes::Modes;
 use super::program::Case;
 use super::properties::Outcome;
-use super::watch::watched;
+use super::watch::{EVERY_STAGE, watched};
 use std::process::Command;
 use std::time::Instant;
 
@@ -23,8 +26,10 @@ fn programs_of_former_defects_go_through_every_stage() {
     for entry in std::fs::read_dir("tests/cases/found").expect("the folder exists") {
         let path = entry.expect("it can be listed").path();
         let case = case(std::fs::read_to_string(&path).expect("a program"));
-        let result = watched(&case);
+        let result = watched(EVERY_STAGE, &case, &[], Size::SMALL);
         assert!(matches!(result, Ok(Outcome::Complete)), "{}: {result:?}", path.display());
+        let result = watched(compared, &case, &[], Size::SMALL);
+        assert!(result.is_ok(), "{}: {result:?}", path.display());
         count += 1;
     }
     assert!(count > 0, "there are some");

@@ -143,8 +143,8 @@ impl Writer<'_> {
         }
         let mut result = self.expression(2);
         if result.by_hand {
-            // A collective is a statement of its own.
-            result = Expression::atom("x".to_owned(), parameters[0].clone());
+            // A collective is a statement of its own. A parameter may have been bound again.
+            result = Expression::atom("x".to_owned(), self.values[0].kind.clone());
         }
         let scaled = result.kind.dtype.is_float() && result.kind.open.is_none() && self.choices.chance(1, 5);
         if scaled {

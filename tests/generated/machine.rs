@@ -54,6 +54,36 @@ pub(crate) const HARDWARE: [(&str, &str); 8] = [
     ("gb200_nvl72", "ib"),
 ];
 
+/// Names of axes, dims and arrays.
+#[derive(Debug)]
+pub(crate) struct Names {
+    axes: [&'static str; 6],
+    /// Parts of the first axis that is split, and of the second one.
+    parts: [[&'static str; 2]; 2],
+    dims: [&'static str; 5],
+    merged: &'static str,
+    pub(crate) arrays: [&'static str; 12],
+}
+
+impl Names {
+    /// In alphabetical order, mostly.
+    pub(crate) const USUAL: Names = Names {
+        axes: ["X", "Y", "Z", "data", "W", "m2"],
+        parts: [["Q", "P"], ["S", "R"]],
+        dims: ["I", "J", "K", "T", "H"],
+        merged: "N",
+        arrays: ["A", "B", "C", "D", "E", "F", "G", "L", "M", "O", "P", "V"],
+    };
+    /// The same names for others, in another order.
+    pub(crate) const SWAPPED: Names = Names {
+        axes: ["W", "Z", "Y", "a1", "X", "fsdp"],
+        parts: [["R", "S"], ["P", "Q"]],
+        dims: ["T", "K", "N", "I", "J"],
+        merged: "H",
+        arrays: ["V", "P", "O", "M", "L", "G", "F", "E", "D", "C", "B", "A"],
+    };
+}
+
 /// Limits on the size of programs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Size {
@@ -78,11 +108,11 @@ impl Size {
 
 impl Machine {
     /// A random mesh with its statements.
-    pub(crate) fn new(choices: &mut Choices, most: Size) -> Machine {
+    pub(crate) fn new(choices: &mut Choices, most: Size, words: &Names) -> Machine {
         let (hardware, network) = choices.one(&HARDWARE);
         let most_devices = if choices.chance(1, most.wide) { Size::WIDE } else { most.devices };
         let mut machine = Machine::default();
-        let mut names = ["X", "Y", "Z", "data", "W", "m2"].into_iter();
+        let mut names = words.axes.into_iter();
         let (mut devices, mut axes, mut views, mut coordinates) = (1, Vec::new(), Vec::new(), Vec::new());
         for place in 0..4 {
             choices.group(|choices| {
@@ -116,7 +146,7 @@ impl Machine {
                         coordinates.push((two, wiring));
                     }
                     Some([one, two]) => {
-                        let [major, minor] = if place == 0 { ["Q", "P"] } else { ["S", "R"] };
+                        let [major, minor] = words.parts[usize::from(place > 0)];
                         // At most two axes are split, so that names do not clash.
                         if views.len() < 2 && !views.iter().any(|view: &String| view.contains(major)) {
                             views.push(format!("axis {name} = {{{major}: {one}, {minor}: {two}}}"));
@@ -211,10 +241,10 @@ impl Dims {
     }
 
     /// Random dims with their statements, and a `--set` size if requested.
-    pub(crate) fn new(choices: &mut Choices, set: bool) -> Dims {
+    pub(crate) fn new(choices: &mut Choices, set: bool, names: &Names) -> Dims {
         let mut dims = Dims::default();
         let mut words = Vec::new();
-        for name in ["I", "J", "K", "T", "H"] {
+        for name in names.dims {
             let open = choices.open();
             let size = match choices.chance(1, 60) {
                 true => 1024,
@@ -239,7 +269,7 @@ impl Dims {
             let at = choices.below(dims.list.len() - 1);
             dims.list[at].settable = false;
             dims.list[at + 1].settable = false;
-            dims.merged = Some(("N".to_owned(), at, at + 1));
+            dims.merged = Some((names.merged.to_owned(), at, at + 1));
         }
         choices.close(open);
         if set && let Some(dim) = dims.list.iter().find(|dim| dim.settable) {

@@ -13,6 +13,7 @@ mod command;
 #[path = "../common/cpu_time.rs"]
 #[allow(missing_docs, unreachable_pub)]
 mod cpu_time;
+mod equivalents;
 mod expressions;
 mod found;
 mod functions;
@@ -33,10 +34,11 @@ use machine::Size;
 use program::Case;
 use properties::Outcome;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
-use watch::watched;
+use watch::{Check, EVERY_STAGE, watched};
 
 /// As in the command.
 #[global_allocator]
@@ -44,6 +46,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Programs in every test run.
 const FIXED: u64 = 600;
+/// Programs that are compared with others in every test run.
+const FIXED_EQUIVALENTS: u64 = 200;
 /// Number of programs tested concurrently.
 const WORKERS: usize = 2;
 
@@ -66,10 +70,10 @@ struct Found {
     programs: u64,
 }
 
-/// Tests the program of a seed, and shrinks it if it is the first with its failure.
-fn look(seed: u64, most: Size, found: &Mutex<Found>) {
+/// Checks the program of a seed, and shrinks it if it is the first with its failure.
+fn look(check: Check, seed: u64, most: Size, found: &Mutex<Found>) {
     let (case, made) = of_seed(seed, most);
-    let result = watched(&case);
+    let result = watched(check, &case, &made.0, most);
     let outcome = match &result {
         Ok(Outcome::Complete) => "complete".to_owned(),
         Ok(Outcome::Refused(code)) => format!("refused: {code}"),
@@ -90,11 +94,31 @@ fn look(seed: u64, most: Size, found: &Mutex<Found>) {
     };
     let Err(failure) = result else { return };
     if first {
-        let (small, failure) = shrink::shrunk(most, made, &failure).unwrap_or((case, failure));
+        let (small, failure) = shrink::shrunk(check, most, made, &failure).unwrap_or((case, failure));
         let words = ["shardc run t.shard".to_owned()].into_iter().chain(small.modes.words());
         let command = words.collect::<Vec<_>>().join(" ");
         eprintln!("== {}\nseed {seed}: {command}\n{}{}\n", failure.class, small.source, failure.detail);
     }
+}
+
+/// Checks the programs of `count` seeds, and returns how many had each outcome.
+///
+/// # Panics
+/// If a program fails.
+fn looked(check: Check, seeds: Range<u64>, most: impl Fn(u64) -> Size + Sync) -> BTreeMap<String, usize> {
+    let (found, next) = (Mutex::new(Found::default()), AtomicU64::new(seeds.start));
+    let work = || loop {
+        let seed = next.fetch_add(1, Ordering::Relaxed);
+        if seed >= seeds.end {
+            return;
+        }
+        look(check, seed, most(seed), &found);
+    };
+    thread::scope(|scope| (0..WORKERS).for_each(|_| drop(scope.spawn(work))));
+    let Found { outcomes, failures, .. } = found.into_inner().expect("an unpoisoned lock");
+    eprintln!("{} programs: {outcomes:#?}", seeds.end - seeds.start);
+    assert!(failures.is_empty(), "{} kinds of failures, shown above", failures.len());
+    outcomes
 }
 
 #[test]
@@ -104,18 +128,17 @@ fn legal_programs_go_through_every_stage() {
     let count = long.unwrap_or(FIXED);
     // Small programs are faster, large ones cover more.
     let most = |seed: u64| if long.is_some() && seed.is_multiple_of(32) { Size::LARGE } else { Size::SMALL };
-    let (found, next) = (Mutex::new(Found::default()), AtomicU64::new(first));
-    let work = || loop {
-        let seed = next.fetch_add(1, Ordering::Relaxed);
-        if seed >= first + count {
-            return;
-        }
-        look(seed, most(seed), &found);
-    };
-    thread::scope(|scope| (0..WORKERS).for_each(|_| drop(scope.spawn(work))));
-    let Found { outcomes, failures, .. } = found.into_inner().expect("an unpoisoned lock");
-    eprintln!("{count} programs: {outcomes:#?}");
-    assert!(failures.is_empty(), "{} kinds of failures, shown above", failures.len());
+    let outcomes = looked(EVERY_STAGE, first..first + count, most);
     let complete = outcomes.get("complete").copied().unwrap_or_default();
-    assert!(complete as u64 > count / 2, "most programs are to come through every stage: {outcomes:#?}");
+    assert!(complete as u64 * 2 >= count, "most programs are to come through every stage: {outcomes:#?}");
+}
+
+#[test]
+fn no_plan_is_below_the_bounds_of_an_equivalent_program() {
+    let first = number("SHARDC_SEED").unwrap_or(0);
+    let count = number("SHARDC_EQUIVALENTS").unwrap_or(FIXED_EQUIVALENTS);
+    looked(equivalents::compared, first..first + count, |_| Size::SMALL);
+    let compared = equivalents::COMPARED.lock().expect("an unpoisoned lock");
+    eprintln!("{compared:#?}");
+    assert!(compared.len() >= 10 && compared.values().all(|count| *count > 5), "{compared:#?}");
 }

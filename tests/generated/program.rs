@@ -6,7 +6,7 @@
 use super::choices::Choices;
 use super::expressions::Expression;
 use super::functions::Function;
-use super::machine::{Dim, Dims, HARDWARE, Machine, Size};
+use super::machine::{Dim, Dims, HARDWARE, Machine, Names, Size};
 use super::model::{DTYPES, Open, Range, Sharding, Type, Value, brackets, combines, integers, room, subscript};
 use super::modes::Modes;
 use shardc::dtype::DType;
@@ -34,6 +34,7 @@ const MOST_ELEMENTS: u64 = 2048;
 /// A program under construction.
 pub(crate) struct Writer<'c> {
     pub(crate) choices: &'c mut Choices,
+    names: &'static Names,
     pub(crate) machine: Machine,
     pub(crate) dims: Dims,
     pub(crate) values: Vec<Value>,
@@ -56,11 +57,16 @@ pub(crate) struct Writer<'c> {
 
 /// The program generated from these choices.
 pub(crate) fn case(choices: &mut Choices, most: Size) -> Case {
+    case_with(choices, most, &Names::USUAL)
+}
+
+/// The program generated from these choices, with these names.
+pub(crate) fn case_with(choices: &mut Choices, most: Size, names: &'static Names) -> Case {
     let mut modes = Modes::new(choices);
     let thorough = choices.chance(1, 4);
     let set = choices.chance(1, 10);
-    let machine = Machine::new(choices, most);
-    let dims = Dims::new(choices, set);
+    let machine = Machine::new(choices, most, names);
+    let dims = Dims::new(choices, set, names);
     if !machine.beyond && choices.chance(1, 10) {
         modes.hardware = Some(choices.one(&HARDWARE).0);
     }
@@ -68,6 +74,7 @@ pub(crate) fn case(choices: &mut Choices, most: Size) -> Case {
     let degraded = machine.degraded;
     let mut writer = Writer {
         choices,
+        names,
         machine,
         dims,
         values: Vec::new(),
@@ -145,7 +152,7 @@ impl Writer<'_> {
     }
 
     pub(crate) fn name(&mut self) -> String {
-        let letters = ["A", "B", "C", "D", "E", "F", "G", "L", "M", "O", "P", "V"];
+        let letters = self.names.arrays;
         let letter = letters[self.named % letters.len()];
         let round = self.named / letters.len();
         self.named += 1;

@@ -4,7 +4,7 @@ use super::choices::Choices;
 use super::machine::Size;
 use super::program::{Case, case};
 use super::properties::Failure;
-use super::watch::watched;
+use super::watch::{Check, watched};
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
@@ -16,6 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(40);
 
 /// The search for a smaller program.
 struct Search {
+    check: Check,
     most: Size,
     made: Draws,
     best: Option<(Case, Failure)>,
@@ -24,10 +25,10 @@ struct Search {
 }
 
 /// The smallest program found for a failure, with its failure; `None` if it does not fail again.
-pub(crate) fn shrunk(most: Size, made: Draws, failure: &Failure) -> Option<(Case, Failure)> {
+pub(crate) fn shrunk(check: Check, most: Size, made: Draws, failure: &Failure) -> Option<(Case, Failure)> {
     let list = made.0.clone();
     let until = Instant::now() + PATIENCE;
-    let mut search = Search { most, made, best: None, class: failure.class.clone(), until };
+    let mut search = Search { check, most, made, best: None, class: failure.class.clone(), until };
     search.try_list(&list);
     loop {
         let before = search.made.0.clone();
@@ -47,7 +48,7 @@ impl Search {
         }
         let mut choices = Choices::given(list);
         let small = case(&mut choices, self.most);
-        let Err(failure) = watched(&small) else { return false };
+        let Err(failure) = watched(self.check, &small, list, self.most) else { return false };
         if failure.class != self.class {
             return false;
         }

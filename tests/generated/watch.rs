@@ -39,8 +39,14 @@ fn longest(case: &Case) -> Duration {
     Duration::from_secs(of_small * statements * devices)
 }
 
-/// The outcome of a program, including panics and timeouts.
-pub(crate) fn watched(case: &Case) -> Result<Outcome, Failure> {
+/// What is checked of a program, and of the choices from which it was generated.
+pub(crate) type Check = fn(&Case, &[u32], Size) -> Result<Outcome, Failure>;
+
+/// All properties of a program by itself.
+pub(crate) const EVERY_STAGE: Check = |case, _, _| hold(case);
+
+/// The outcome of a check, including panics and timeouts.
+pub(crate) fn watched(check: Check, case: &Case, made: &[u32], most: Size) -> Result<Outcome, Failure> {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
         let usual = std::panic::take_hook();
@@ -59,13 +65,13 @@ pub(crate) fn watched(case: &Case) -> Result<Outcome, Failure> {
     let longest = longest(case);
     let (sender, receiver) = mpsc::channel();
     let (announce, announced) = mpsc::channel();
-    let own = case.clone();
+    let (own, made) = (case.clone(), made.to_vec());
     let at: Stage = Arc::default();
     let told = at.clone();
     let body = move || {
         STAGE.with(|stage| *stage.borrow_mut() = told);
         let _ = announce.send(std::fs::read_link("/proc/thread-self").ok());
-        let result = catch_unwind(AssertUnwindSafe(|| hold(&own))).unwrap_or_else(|payload| {
+        let result = catch_unwind(AssertUnwindSafe(|| check(&own, &made, most))).unwrap_or_else(|payload| {
             let (place, detail) = PANIC.with(|panic| panic.borrow_mut().take()).unwrap_or_default();
             let text = payload.downcast_ref::<String>().cloned().unwrap_or_default();
             Err(Failure { class: format!("panic: {place}"), detail: format!("{text}\n{detail}") })
