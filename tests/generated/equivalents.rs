@@ -304,7 +304,8 @@ fn others(case: &Case, made: &[u32], most: Size, first: &Planned, random: &mut R
             let Some((name, size)) = axis.split_once(": ") else { continue };
             let is_split = source.lines().any(|line| line.starts_with(&format!("axis {name} ")));
             let size: Option<u64> = size.split(' ').next().and_then(|size| size.parse().ok());
-            let parts = size.and_then(|size| (2..size).find(|part| size % part == 0).map(|part| (part, size / part)));
+            let parts =
+                size.and_then(|size| (2..size).find(|part| size.is_multiple_of(*part)).map(|part| (part, size / part)));
             if let (false, false, Some((one, two))) = (is_split, axis.contains(" x "), parts) {
                 let line = source.lines().next().unwrap_or_default();
                 let line = format!("{line}\naxis {name} = {{h1: {one}, h2: {two}}}");
@@ -385,7 +386,7 @@ fn pads(plan: &Plan) -> bool {
     plan.ids().any(|id| {
         let layout = &plan.step(id).layout;
         let parts = layout.sharding.dims.iter().map(|axes| axes.group_size(mesh));
-        layout.dims.iter().zip(parts).any(|(dim, parts)| plan.program.dims.size(dim.id) % parts != 0)
+        layout.dims.iter().zip(parts).any(|(dim, parts)| !plan.program.dims.size(dim.id).is_multiple_of(parts))
     })
 }
 
