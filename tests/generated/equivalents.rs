@@ -55,6 +55,14 @@ struct Other {
     relation: Relation,
 }
 
+/// Layouts of the results of a program that are tried if there are too many for all.
+const SOME_LAYOUTS: usize = 6;
+
+/// Most combinations of layouts of which all are tried.
+fn most_layouts() -> usize {
+    super::number("SHARDC_LAYOUTS").map_or(16, |count| usize::try_from(count).unwrap_or(usize::MAX))
+}
+
 /// Times of equal ticks differ by rounding only.
 const ROUNDING: f64 = 1.0 + 1e-12;
 
@@ -92,11 +100,15 @@ fn options(case: &Case) -> Options {
     Options { overlap: Overlapping::None, reshard: Resharding::Chains, as_written: true, ..case.modes.options() }
 }
 
+/// Whether a letter may be in a name.
+fn is_of_name(letter: char) -> bool {
+    letter.is_alphanumeric() || letter == '_' || letter == '\''
+}
+
 /// Words of a line, without its comment.
 fn words(line: &str) -> BTreeSet<&str> {
     let text = line.split('#').next().unwrap_or_default();
-    let is_part = |letter: char| letter.is_alphanumeric() || letter == '_' || letter == '\'';
-    text.split(|letter| !is_part(letter)).filter(|word| !word.is_empty()).collect()
+    text.split(|letter| !is_of_name(letter)).filter(|word| !word.is_empty()).collect()
 }
 
 /// The name that a line binds: the one behind an arrow outside of brackets, or the first one.
@@ -113,8 +125,7 @@ fn bound(line: &str) -> Option<String> {
         None if text.contains([':', '=']) => text.as_str(),
         None => return None,
     };
-    let name =
-        head.trim().split(|letter: char| !(letter.is_alphanumeric() || letter == '_' || letter == '\'')).next()?;
+    let name = head.trim().split(|letter| !is_of_name(letter)).next()?;
     (!name.is_empty()).then(|| name.to_owned())
 }
 
@@ -182,47 +193,36 @@ fn with_first_line(source: &str, line: &str) -> String {
     format!("{line}\n{rest}")
 }
 
-/// A layout of these dims, perhaps with an open sum.
-fn some_layout(dims: &[&str], axes: &[String], random: &mut Rng) -> String {
-    let mut of_dim: Vec<Vec<&str>> = vec![Vec::new(); dims.len()];
-    let mut open: Vec<&str> = Vec::new();
-    let mut axes: Vec<&String> = axes.iter().collect();
-    random.shuffle(&mut axes);
-    for axis in axes {
-        let place = random.usize(..=dims.len());
-        match of_dim.get_mut(place) {
-            Some(of_dim) => of_dim.push(axis),
-            None if random.u8(..4) == 0 => open.push(axis),
-            None => {}
+/// All layouts of these dims, with open sums if `may_open`.
+fn all_layouts(dims: &[&str], axes: &[String], may_open: bool) -> Vec<String> {
+    let places = dims.len() + 1 + usize::from(may_open);
+    let mut all: BTreeSet<String> = BTreeSet::new();
+    for order in axes.iter().permutations(axes.len()) {
+        for choice in (0..axes.len()).map(|_| 0..places).multi_cartesian_product() {
+            let at =
+                |place: usize| order.iter().zip(&choice).filter(move |(_, own)| **own == place).map(|(axis, _)| *axis);
+            let of_dim = |(place, dim): (usize, &&str)| match at(place).join(",") {
+                axes if axes.is_empty() => (*dim).to_owned(),
+                axes => format!("{dim}_{{{axes}}}"),
+            };
+            let open = if may_open { at(dims.len() + 1).sorted().join(",") } else { String::new() };
+            let open = if open.is_empty() { open } else { format!("{{U_{{{open}}}}}") };
+            all.insert(format!("[{}]{open}", dims.iter().enumerate().map(of_dim).join(", ")));
         }
     }
-    let dims = dims.iter().zip(of_dim).map(|(dim, axes)| match axes.is_empty() {
-        true => (*dim).to_owned(),
-        false => format!("{dim}_{{{}}}", axes.join(",")),
-    });
-    let open = if open.is_empty() { String::new() } else { format!("{{U_{{{}}}}}", open.join(",")) };
-    format!("[{}]{open}", dims.collect::<Vec<_>>().join(", "))
+    all.into_iter().collect()
 }
 
-/// A layout without its open sum.
-fn closed_part(layout: &str) -> &str {
-    layout.rfind(']').map_or(layout, |at| &layout[..=at])
-}
-
-/// The source in which a term of an addition is opened; `None` without one that is a name.
-fn with_opened_term(source: &str, axes: &[String], random: &mut Rng) -> Option<String> {
-    let is_part = |letter: char| letter.is_alphanumeric() || letter == '_' || letter == '\'';
+/// The sources in which a term of an addition is opened along an axis; the term is a name.
+fn with_opened_terms(source: &str, axes: &[String]) -> Vec<String> {
     let terms = source.match_indices(" + ").map(|(at, sign)| at + sign.len());
-    let terms: Vec<(usize, &str)> = terms
-        .map(|at| (at, source[at..].split(|letter| !is_part(letter)).next().unwrap_or_default()))
-        .filter(|(at, name)| !name.is_empty() && !source[at + name.len()..].starts_with(['(', '_', '[']))
-        .collect();
-    if terms.is_empty() || axes.is_empty() {
-        return None;
-    }
-    let (at, name) = terms[random.usize(..terms.len())];
-    let axis = &axes[random.usize(..axes.len())];
-    Some(format!("{}open_{{{axis}}}({name}){}", &source[..at], &source[at + name.len()..]))
+    let terms = terms
+        .map(|at| (at, source[at..].split(|letter| !is_of_name(letter)).next().unwrap_or_default()))
+        .filter(|(at, name)| !name.is_empty() && !source[at + name.len()..].starts_with(['(', '_', '[']));
+    let opened = |(at, name): (usize, &str), axis: &String| {
+        format!("{}open_{{{axis}}}({name}){}", &source[..at], &source[at + name.len()..])
+    };
+    terms.flat_map(|term| axes.iter().map(move |axis| opened(term, axis))).collect()
 }
 
 /// The brackets in the text of an array: `A[I_X, J]{U_Y}`.
@@ -258,6 +258,17 @@ fn with_layouts(source: &str, layouts: &BTreeMap<&str, String>) -> Option<String
     written.then(|| joined(&ground, &all))
 }
 
+/// The declaration of an input with its layout left open; `None` for other lines, and for open sums.
+fn with_holes(line: &str) -> Option<String> {
+    let (head, tail) = line.split_once(": ")?;
+    let (dtype, layout) = tail.split_once('[')?;
+    let (inside, rest) = layout.split_once(']')?;
+    let is_input = !dtype.contains(' ') && !tail.contains(['=', '?']) && !head.contains(' ') && !rest.starts_with('{');
+    let dims = format!("[{inside}]");
+    let dims = dims_of(&dims).into_iter().map(|dim| format!("{dim}_?")).join(", ");
+    (is_input && !dims.is_empty()).then(|| format!("{head}: {dtype}[{dims}]{rest}"))
+}
+
 /// A machine whose links, memory and arithmetic are twice as fast; `None` for measured machines.
 fn twice_as_fast(hardware: &Hardware) -> Option<Hardware> {
     let mut faster = hardware.clone();
@@ -276,108 +287,135 @@ fn twice_as_fast(hardware: &Hardware) -> Option<Hardware> {
     is_known.then_some(faster)
 }
 
+/// Programs for the same results, which are added one by one.
+struct Others<'a> {
+    case: &'a Case,
+    first: &'a Planned,
+    options: Options,
+    random: Rng,
+    all: Vec<Other>,
+}
+
+impl Others<'_> {
+    fn add(&mut self, kind: &'static str, source: String, relation: Relation) {
+        let case = Case { source, ..self.case.clone() };
+        self.all.push(Other { kind, case, options: self.options.clone(), relation });
+    }
+
+    /// The same program on the same machine, with its axes in another order, with another one, and with one in parts.
+    fn meshes(&mut self) {
+        let source = &self.case.source;
+        let Some((head, axes, tail)) = axes(source) else { return };
+        let on = |axes: &[String]| with_first_line(source, &format!("{head}{}{tail}", axes.join(", ")));
+        if !self.case.degraded {
+            // A message along several axes crosses them in mesh order, on two networks at other rates.
+            if !axes.iter().any(|axis| axis.contains(" over ")) {
+                let mut other = axes.clone();
+                self.random.shuffle(&mut other);
+                self.add("order of axes", on(&other), Relation::Same);
+            }
+            let more: Vec<String> = axes.iter().cloned().chain(["u1: 1".to_owned()]).collect();
+            self.add("an axis of 1", on(&more), Relation::Same);
+        }
+        for (name, size) in axes.iter().filter_map(|axis| axis.split_once(": ")) {
+            let is_split = size.contains(" x ") || source.contains(&format!("\naxis {name} "));
+            let size: Option<u64> = size.split(' ').next().and_then(|size| size.parse().ok());
+            let part = |size: u64| (2..size).find(|part| size.is_multiple_of(*part));
+            let parts = size.and_then(|size| part(size).map(|part| (part, size / part)));
+            if let (false, Some((one, two))) = (is_split, parts) {
+                let line = source.lines().next().unwrap_or_default();
+                let text = with_first_line(source, &format!("{line}\naxis {name} = {{h1: {one}, h2: {two}}}"));
+                self.add("an axis in parts", text, Relation::More);
+            }
+        }
+    }
+
+    /// The program with the layout of one input left open.
+    fn holes(&mut self) {
+        let (ground, statements) = statements(&self.case.source);
+        let opened = |lines: &Vec<String>| if lines.len() == 1 { with_holes(&lines[0]) } else { None };
+        let inputs: Vec<(usize, String)> =
+            statements.iter().enumerate().filter_map(|(at, lines)| Some((at, opened(lines)?))).collect();
+        if let Some((at, line)) = self.random.choice(inputs) {
+            let mut open = statements;
+            open[at][0] = line;
+            self.add("a layout left open", joined(&ground, &open), Relation::More);
+        }
+    }
+
+    /// The program with written layouts: those of the plan, and others; and with a term opened.
+    fn layouts(&mut self) {
+        let (source, plan) = (&self.case.source, &self.first.plan);
+        let name = |id| plan.program.value(id).name.as_deref().unwrap_or_default();
+        let computed =
+            plan.own_layouts().into_iter().filter(|id| !matches!(plan.step(*id).op, StepOp::Input | StepOp::Carry));
+        let arrays: BTreeMap<&str, String> =
+            computed.map(|id| (name(plan.step(id).value), brackets(&plan.array(id)).to_owned())).collect();
+        let is_output = |array: &str| plan.program.outputs.iter().any(|id| name(*id) == array);
+        let axes: Vec<String> = plan.program.mesh.axes().iter().map(|axis| axis.name.clone()).collect();
+        self.add_if_any("the layouts of the plan", with_layouts(source, &arrays), Relation::Some);
+        // Outputs are closed, unless their open sum is written.
+        let layouts: Vec<(&str, Vec<String>)> = arrays
+            .iter()
+            .map(|(array, layout)| (*array, all_layouts(&dims_of(layout), &axes, !is_output(array))))
+            .collect();
+        let count = layouts.iter().fold(1, |count: usize, (_, list)| count.saturating_mul(list.len()));
+        let written = |chosen: Vec<&String>| {
+            let chosen = arrays.keys().copied().zip(chosen.into_iter().cloned()).collect();
+            with_layouts(source, &chosen)
+        };
+        if count <= most_layouts() {
+            let choices = layouts.iter().map(|(_, list)| list).multi_cartesian_product();
+            choices.for_each(|chosen| self.add_if_any("all layouts", written(chosen), Relation::Some));
+        } else {
+            for _ in 0..SOME_LAYOUTS {
+                let random = &mut self.random;
+                let chosen = layouts.iter().map(|(_, list)| &list[random.usize(..list.len())]).collect();
+                self.add_if_any("some layouts", written(chosen), Relation::Some);
+            }
+        }
+        for text in with_opened_terms(source, &axes) {
+            self.add("a term opened", text, Relation::Some);
+        }
+    }
+
+    fn add_if_any(&mut self, kind: &'static str, source: Option<String>, relation: Relation) {
+        if let Some(source) = source {
+            self.add(kind, source, relation);
+        }
+    }
+
+    /// The program with a limit on memory that its plan keeps, and one that it exceeds.
+    fn limits(&mut self) {
+        let (source, peak) = (&self.case.source, self.first.plan.totals().peak().0);
+        if !source.contains("limit ") && peak > 0 {
+            self.add("a limit that is kept", format!("{source}limit memory {peak}B\n"), Relation::Same);
+            self.add("a limit", format!("{source}limit memory {}B\n", peak - 1), Relation::Some);
+        }
+    }
+}
+
 /// Other programs for the same results.
-fn others(case: &Case, made: &[u32], most: Size, first: &Planned, random: &mut Rng) -> Vec<Other> {
-    let (source, options) = (&case.source, options(case));
-    let mut all: Vec<Other> = Vec::new();
+///
+/// - `made`: as for [`compared`].
+fn others(case: &Case, made: &[u32], most: Size, first: &Planned) -> Vec<Other> {
+    let (options, random) = (options(case), Rng::with_seed(0));
+    let mut others = Others { case, first, options, random, all: Vec::new() };
     if !made.is_empty() {
         let case = case_with(&mut Choices::given(made), most, &Names::SWAPPED);
-        all.push(Other { kind: "names", case, options: options.clone(), relation: Relation::Same });
+        others.all.push(Other { kind: "names", case, options: others.options.clone(), relation: Relation::Same });
     }
-    let mut add = |kind, source: String, relation| {
-        let case = Case { source, ..case.clone() };
-        all.push(Other { kind, case, options: options.clone(), relation });
-    };
-    add("order of statements", reordered(source, random), Relation::Same);
-    if let Some((head, axes, tail)) = axes(source) {
-        let more = axes.iter().cloned().chain(["u1: 1".to_owned()]).join(", ");
-        // A message along several axes crosses them in mesh order, on two networks at other rates.
-        if !case.degraded && !axes.iter().any(|axis| axis.contains(" over ")) {
-            let mut other = axes.clone();
-            random.shuffle(&mut other);
-            add("order of axes", with_first_line(source, &format!("{head}{}{tail}", other.join(", "))), Relation::Same);
-        }
-        if !case.degraded {
-            add("an axis of 1", with_first_line(source, &format!("{head}{more}{tail}")), Relation::Same);
-        }
-        for axis in &axes {
-            let Some((name, size)) = axis.split_once(": ") else { continue };
-            let is_split = source.lines().any(|line| line.starts_with(&format!("axis {name} ")));
-            let size: Option<u64> = size.split(' ').next().and_then(|size| size.parse().ok());
-            let parts =
-                size.and_then(|size| (2..size).find(|part| size.is_multiple_of(*part)).map(|part| (part, size / part)));
-            if let (false, false, Some((one, two))) = (is_split, axis.contains(" x "), parts) {
-                let line = source.lines().next().unwrap_or_default();
-                let line = format!("{line}\naxis {name} = {{h1: {one}, h2: {two}}}");
-                add("an axis in parts", with_first_line(source, &line), Relation::More);
-            }
-        }
-    }
-    let holes = |line: &str| -> Option<String> {
-        let (head, tail) = line.split_once(": ")?;
-        let (dtype, layout) = tail.split_once('[')?;
-        let is_input = !dtype.contains(' ') && !tail.contains(['=', '?']) && !head.contains(' ');
-        let (inside, rest) = layout.split_once(']')?;
-        if !is_input || rest.starts_with('{') || dims_of(&format!("[{inside}]")).is_empty() {
-            return None;
-        }
-        let dims = dims_of(&format!("[{inside}]")).into_iter().map(|dim| format!("{dim}_?")).join(", ");
-        Some(format!("{head}: {dtype}[{dims}]{rest}"))
-    };
-    let (ground, statements) = statements(source);
-    let inputs: Vec<usize> =
-        (0..statements.len()).filter(|at| statements[*at].len() == 1 && holes(&statements[*at][0]).is_some()).collect();
-    if let Some(at) = (!inputs.is_empty()).then(|| inputs[random.usize(..inputs.len())]) {
-        let mut open = statements.clone();
-        open[at][0] = holes(&open[at][0]).unwrap_or_default();
-        add("a layout left open", joined(&ground, &open), Relation::More);
-    }
-    let plan = &first.plan;
-    let arrays: BTreeMap<&str, String> = plan
-        .own_layouts()
-        .into_iter()
-        .filter(|id| !matches!(plan.step(*id).op, StepOp::Input | StepOp::Carry))
-        .map(|id| {
-            (
-                plan.program.value(plan.step(id).value).name.as_deref().unwrap_or_default(),
-                brackets(&plan.array(id)).to_owned(),
-            )
-        })
-        .collect();
-    let program = &plan.program;
-    let is_output = |name: &str| program.outputs.iter().any(|id| program.value(*id).name.as_deref() == Some(name));
-    let names: Vec<String> = plan.program.mesh.axes().iter().map(|axis| axis.name.clone()).collect();
-    if let Some(text) = with_layouts(source, &arrays) {
-        add("the layouts of the plan", text, Relation::Some);
-        for _ in 0..6 {
-            let mut some: BTreeMap<&str, String> = BTreeMap::new();
-            for (name, layout) in &arrays {
-                if random.bool() {
-                    // Outputs are closed, unless their open sum is written.
-                    let layout = some_layout(&dims_of(layout), &names, random);
-                    some.insert(name, if is_output(name) { closed_part(&layout).to_owned() } else { layout });
-                }
-            }
-            if let Some(text) = with_layouts(source, &some) {
-                add("some layouts", text, Relation::Some);
-            }
-        }
-    }
-    for _ in 0..2 {
-        if let Some(text) = with_opened_term(source, &names, random) {
-            add("a term opened", text, Relation::Some);
-        }
-    }
-    let peak = plan.totals().peak().0;
-    if !source.contains("limit ") && peak > 0 {
-        add("a limit that is kept", format!("{source}limit memory {peak}B\n"), Relation::Same);
-        add("a limit", format!("{source}limit memory {}B\n", peak - 1), Relation::Some);
-    }
+    let text = reordered(&case.source, &mut others.random);
+    others.add("order of statements", text, Relation::Same);
+    others.meshes();
+    others.holes();
+    others.layouts();
+    others.limits();
     if let Some(faster) = twice_as_fast(&first.topology.hardware) {
-        let options = Options { hardware: Some(faster), ..options.clone() };
-        all.push(Other { kind: "twice as fast", case: case.clone(), options, relation: Relation::Twice });
+        let options = Options { hardware: Some(faster), ..others.options.clone() };
+        others.all.push(Other { kind: "twice as fast", case: case.clone(), options, relation: Relation::Twice });
     }
-    all
+    others.all
 }
 
 /// Whether a plan has a layout that pads. Such layouts are used only where they are written.
@@ -438,7 +476,7 @@ pub(crate) fn compared(case: &Case, made: &[u32], most: Size) -> Result<Outcome,
         return Ok(Outcome::Refused("unused results"));
     }
     let is_padded = pads(&first.plan);
-    for other in others(case, made, most, &first, &mut Rng::with_seed(0)) {
+    for other in others(case, made, most, &first) {
         let Other { kind, case, options, relation } = other;
         if relation == Relation::More && is_padded {
             continue;
