@@ -363,6 +363,32 @@ mod tests {
         assert!(kernels(&nodes, Fusion::None).is_empty());
     }
 
+    /// What a product reads, a function in its kernel does not read again, whichever comes first.
+    #[test]
+    fn products_and_functions_read_an_operand_once_in_any_order() {
+        let read = |first: (Option<Role>, &[usize]), second: (Option<Role>, &[usize])| {
+            let nodes = [
+                node(INPUT, &[]),
+                node(INPUT, &[]),
+                node(first.0, first.1),
+                node(second.0, second.1),
+                node(FUNCTION, &[2, 3]),
+            ];
+            let found = kernels(&nodes, Fusion::Elementwise);
+            assert_eq!(found, [vec![2, 3, 4]]);
+            let accesses = accesses(&nodes, &found);
+            let reads = |operand: usize| {
+                let pairs =
+                    nodes.iter().zip(&accesses).flat_map(|(node, access)| node.operands.iter().zip(&access.reads));
+                pairs.filter(|(own, is_read)| **own == operand && **is_read).count()
+            };
+            [0, 1].map(reads)
+        };
+        let (product, function) = ((PRODUCT, [0, 1].as_slice()), (FUNCTION, [0].as_slice()));
+        assert_eq!(read(product, function), [1, 1]);
+        assert_eq!(read(function, product), [1, 1]);
+    }
+
     #[test]
     fn what_leaves_does_not_come_back() {
         // 1 -> a move -> 3, and 1 -> 3.

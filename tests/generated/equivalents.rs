@@ -19,6 +19,7 @@ use shardc::topology::{Hardware, Topology};
 use shardc::units::{Rate, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
+use std::time::{Duration, Instant};
 
 /// What is known of the plans of a program.
 struct Planned {
@@ -57,6 +58,9 @@ struct Other {
 
 /// Layouts of the results of a program that are tried if there are too many for all.
 const SOME_LAYOUTS: usize = 6;
+
+/// Time for the comparisons of one program; the others are left out.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Most combinations of layouts of which all are tried.
 fn most_layouts() -> usize {
@@ -476,8 +480,12 @@ pub(crate) fn compared(case: &Case, made: &[u32], most: Size) -> Result<Outcome,
         return Ok(Outcome::Refused("unused results"));
     }
     let is_padded = pads(&first.plan);
+    let start = Instant::now();
     for other in others(case, made, most, &first) {
         let Other { kind, case, options, relation } = other;
+        if start.elapsed() > PATIENCE {
+            break;
+        }
         if relation == Relation::More && is_padded {
             continue;
         }
