@@ -12,10 +12,11 @@ use crate::fusion::Fusion;
 use crate::layout::Layout;
 use crate::mesh::{AxisSet, Mesh};
 use crate::plan::{self, Budget, Cost, Costs, Limit, LocalWork, Plan};
-use crate::program::Program;
+use crate::program::{Program, Wanted};
 use crate::recipe::Lowering;
 use crate::topology::{EngineId, Topology, Work};
 use crate::units::Time;
+use itertools::Itertools;
 use std::borrow::Cow;
 use std::rc::Rc;
 
@@ -79,7 +80,7 @@ pub fn floor(plan: &Plan, topology: &Topology) -> Option<Floor> {
     floor_of(&plan.unfilled(), topology, model, plan.in_parts, plan.budget)
 }
 
-/// The lower bound for a program.
+/// The lower bound for a program; `None` also if it has arrays of different roots.
 ///
 /// - `in_parts`: whether plans may split axes into parts.
 pub fn floor_of(
@@ -89,6 +90,14 @@ pub fn floor_of(
     in_parts: bool,
     budget: Budget,
 ) -> Option<Floor> {
+    let mut roots = program.values.iter().filter_map(|value| match &value.wanted {
+        Wanted::Exact(sharding) if sharding.operator.is_root() => Some(sharding.operator),
+        Wanted::Exact(_) | Wanted::Partly(_) | Wanted::Free => None,
+    });
+    // Devices that hold the arrays of different roots work at the same time.
+    if !roots.all_equal() {
+        return None;
+    }
     let topology = &model.machine(topology);
     let mut work = 0;
     let mut heaviest: Option<Floor> = None;

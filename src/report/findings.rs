@@ -6,7 +6,7 @@ use super::why::Product;
 use crate::bounds::crossing::crossing;
 use crate::collective::Collective;
 use crate::costs::{self, Floor, Unit};
-use crate::mesh::AxisSet;
+use crate::mesh::{AxisSet, DeviceId};
 use crate::plan::{Pipeline, Plan, StepOp, Totals};
 use crate::program::ValueId;
 use crate::recipe::Lowering;
@@ -87,30 +87,42 @@ impl<'a> Findings<'a> {
     }
 }
 
-/// Busy time of the busiest engine of a device.
-fn busiest_engine(plan: &Plan, topology: &Topology) -> Time {
-    let engines = &topology.hardware.engines;
-    let mut busy = vec![Time::ZERO; engines.names().len()];
-    for id in plan.ids() {
-        let step = plan.step(id);
-        let work = step.op.work().filter(|work| *work != Work::Shuffle);
-        if let Some(engine) = work.and_then(|work| engines.of(work)) {
-            busy[engine.index()] += step.cost.time * plan.times_at_the_least(id);
-        }
-    }
-    busy.into_iter().max().unwrap_or_default()
+/// A device for each way in which devices differ: arrays of a root are on some of them only.
+fn differing(plan: &Plan) -> impl Iterator<Item = DeviceId> + '_ {
+    let (mesh, steps) = (&plan.program.mesh, plan.ids().map(|id| &plan.step(id).layout.sharding));
+    let rooted = steps.filter(|sharding| sharding.operator.is_root());
+    let apart = rooted.fold(AxisSet::NONE, |all, sharding| all.union(sharding.open)).in_order();
+    (0..apart.group_size(mesh)).map(move |rank| mesh.with_rank(DeviceId(0), apart.iter(), rank))
 }
 
-/// Lower bound on the busy time of the busiest links, and these links.
+/// Busy time of the busiest engine of a device. What is computed from the array of a root is computed there alone.
+fn busiest_engine(plan: &Plan, topology: &Topology) -> Time {
+    let (engines, mesh) = (&topology.hardware.engines, &plan.program.mesh);
+    let of_device = |device: DeviceId| {
+        let mut busy = vec![Time::ZERO; engines.names().len()];
+        for id in plan.ids().filter(|id| plan.step(*id).layout.sharding.is_on(device, mesh)) {
+            let step = plan.step(id);
+            let work = step.op.work().filter(|work| *work != Work::Shuffle);
+            if let Some(engine) = work.and_then(|work| engines.of(work)) {
+                busy[engine.index()] += step.cost.time * plan.times_at_the_least(id);
+            }
+        }
+        busy.into_iter().max().unwrap_or_default()
+    };
+    differing(plan).map(of_device).max().unwrap_or_default()
+}
+
+/// Lower bound on the busy time of the busiest links, and these links. Arrays of different roots use different links.
 fn busiest_links(plan: &Plan, topology: &Topology) -> (Time, Unit) {
+    let mesh = &plan.program.mesh;
     let of = |unit: Unit| {
         let Unit::Links(axes) = unit else { return (Time::ZERO, unit) };
-        let of_move = |id| Some((id, plan.step(id).op.collective()?, plan.operands(id)[0]));
-        let moves = plan.ids().filter_map(of_move);
-        let busy = moves.map(|(id, collective, operand)| {
-            crossing(collective, &plan.step(operand).layout, topology, axes) * plan.times(id)
-        });
-        (busy.sum(), unit)
+        let of_device = |device: DeviceId| {
+            let of_move = |id| Some((id, plan.step(id).op.collective()?, &plan.step(plan.operands(id)[0]).layout));
+            let moves = plan.ids().filter_map(of_move).filter(|(_, _, from)| from.sharding.is_on(device, mesh));
+            moves.map(|(id, collective, from)| crossing(collective, from, topology, axes) * plan.times(id)).sum()
+        };
+        (differing(plan).map(of_device).max().unwrap_or_default(), unit)
     };
     let none = (Time::ZERO, Unit::Links(AxisSet::NONE));
     costs::units(topology).into_iter().map(of).fold(none, |most, next| if next.0 > most.0 { next } else { most })
