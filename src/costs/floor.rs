@@ -67,8 +67,8 @@ pub struct Floor {
 /// With more axes, only all links together and those of single axes are considered.
 const MOST_AXES: usize = 3;
 
-/// The lower bound for the program of a plan, on the axes that the plan uses. `None` if the minimum is 0, or there
-/// are too many layouts.
+/// The lower bound for the program of a plan, on the axes that the plan uses. `None` if the minimum is 0, there
+/// are too many layouts, or arrays have different roots.
 ///
 /// Local computations have their costs in the plan.
 ///
@@ -80,7 +80,7 @@ pub fn floor(plan: &Plan, topology: &Topology) -> Option<Floor> {
     floor_of(&plan.unfilled(), topology, model, plan.in_parts, plan.budget)
 }
 
-/// The lower bound for a program; `None` also if it has arrays of different roots.
+/// The lower bound for a program; `None` as for [`floor`].
 ///
 /// - `in_parts`: whether plans may split axes into parts.
 pub fn floor_of(
