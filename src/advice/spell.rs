@@ -152,25 +152,32 @@ impl<'a> Speller<'a> {
         // The array under all of its names: a move of one of them applies to the others, too.
         let mut chain = vec![value];
         let mut source = value;
-        while let (
-            false,
-            Definition::Move { operand, .. } | Definition::Rename { operand } | Definition::Collective { operand, .. },
-        ) = (self.finals.contains_key(&source), &program.value(source).definition)
+        while let Definition::Move { operand, .. }
+        | Definition::Rename { operand }
+        | Definition::Collective { operand, .. } = &program.value(source).definition
         {
             source = *operand;
             chain.push(source);
         }
+        // A name with a step of its own comes first. It may be in another layout, such as an output that is closed.
+        let last = chain.iter().position(|name| self.finals.contains_key(name));
+        let (near, far) = chain.split_at(last.map_or(chain.len(), |last| last + 1));
+        let last = last.and_then(|last| self.finals.get(&chain[last])).copied();
         let dims = &program.value(value).dims;
-        let last = self.finals.get(&source).copied();
         let moved = match &program.value(value).wanted {
             Wanted::Exact(wanted) => {
-                let own = || plan.ids().filter(|id| chain.contains(&plan.step(*id).value));
+                let own = |names: &[ValueId]| -> Vec<StepId> {
+                    plan.ids().filter(|id| names.contains(&plan.step(*id).value)).collect()
+                };
+                let [near, far] = [near, far].map(own);
                 let all: Vec<AxisId> = program.mesh.axis_ids().collect();
                 // Axes of size 1 move nothing.
                 let long: Vec<AxisId> = program.mesh.axis_ids().filter(|axis| program.mesh.size(*axis) > 1).collect();
                 let is_wanted = |id: &StepId| is_laid_out(&plan.step(*id).layout, dims, wanted, &all);
                 let is_same = |id: &StepId| is_laid_out(&plan.step(*id).layout, dims, wanted, &long);
-                own().find(is_wanted).or(last.filter(is_same)).or_else(|| own().find(is_same))
+                let first = |ids: &[StepId], is_meant: &dyn Fn(&StepId) -> bool| ids.iter().copied().find(is_meant);
+                let of_near = first(&near, &is_wanted).or(last.filter(is_same)).or_else(|| first(&near, &is_same));
+                of_near.or_else(|| first(&far, &is_wanted)).or_else(|| first(&far, &is_same))
             }
             Wanted::Partly(_) | Wanted::Free => None,
         };
