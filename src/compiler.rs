@@ -513,7 +513,10 @@ fn as_a_whole(
     let overlapped = |plan: Plan| match options.overlap {
         Overlapping::None => plan,
         Overlapping::Auto => {
-            overlap::overlapped(plan, |pieces| tuner().sharing(&first).repeated(pieces), &machine, effort)
+            let tuner = |pieces| tuner().sharing(&first).repeated(pieces);
+            let whole = overlap::overlapped(plan.clone(), tuner, &machine, effort);
+            // A bundle may receive more bytes than its collectives.
+            if expect::within_limits(&whole, topology).is_ok() { whole } else { plan }
         }
     };
     let resharded = match options.reshard {

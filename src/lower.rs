@@ -3,7 +3,7 @@
 use crate::function::Function;
 use crate::layout::Dim;
 use crate::mesh::{AxisId, Wiring};
-use crate::plan::{Item, Listing, Part, Pieces, Plan, StepOp};
+use crate::plan::{Bundle, Item, Listing, Member, Part, Pieces, Plan, StepOp};
 use crate::program::{Definition, Program, Value, ValueId};
 use crate::recipe::{Flaw, Lowering, Tuner};
 use crate::schedule::{Array, ArrayId, Builder, Cut, Dense, OpId, Output, Region, Schedule};
@@ -106,7 +106,12 @@ pub fn listed(plan: &Plan, listing: &Listing<'_>) -> Result<Schedule, LowerError
                 let step = plan.step(item.step);
                 builder.input(array_id(step.value), step.layout.sharding.clone())
             }
-            Part::Whole | Part::Piece { .. } => emit(plan, item, &operands, &mut builder)?,
+            Part::Pack(bundle) => pack(bundle, &operands, &mut builder),
+            Part::Unpack(bundle, member) => {
+                let extents = plan.step(item.step).layout.local_extents(&program.mesh);
+                unpack(bundle, member, operands[0], extents, &mut builder)
+            }
+            Part::Whole | Part::Piece { .. } | Part::Bundled(_) => emit(plan, item, &operands, &mut builder)?,
             Part::Cut { pieces, at } => {
                 let extents = builder.extents(operands[0]).to_vec();
                 let (view, region) = piece(&extents, pieces, at);
@@ -129,6 +134,64 @@ pub fn listed(plan: &Plan, listing: &Listing<'_>) -> Result<Schedule, LowerError
         schedule.outputs.push(Output { value: made[*item], array: array_id(*value), sharding });
     }
     Ok(schedule)
+}
+
+/// The operand of a bundle: in each of its parts the elements of all members, one after the other.
+fn pack(bundle: &Bundle, blocks: &[OpId], builder: &mut Builder<'_>) -> OpId {
+    let parts = bundle.parts[0];
+    let mut pieces: Vec<(OpId, Region)> = Vec::with_capacity(blocks.len());
+    for (member, block) in bundle.members.iter().zip(blocks) {
+        let extents = builder.extents(*block).to_vec();
+        let length = extents.iter().product::<u64>() / parts;
+        if are_rows(&extents, member.dim, parts) {
+            pieces.push((builder.reshape(*block, vec![parts * length]), region(member, parts, None)));
+            continue;
+        }
+        let rows = extents[member.dim] / parts;
+        for part in 0..parts {
+            let slice = builder.slice_range(*block, member.dim, part * rows..(part + 1) * rows);
+            pieces.push((builder.reshape(slice, vec![length]), region(member, parts, Some(part))));
+        }
+    }
+    builder.assemble(vec![parts * bundle.elements()], view(bundle, parts), pieces)
+}
+
+/// The block of a member in the result of its bundle.
+///
+/// - `extents`: of the block.
+fn unpack(bundle: &Bundle, member: &Member, all: OpId, extents: Vec<u64>, builder: &mut Builder<'_>) -> OpId {
+    let parts = bundle.parts[1];
+    if are_rows(&extents, member.dim, parts) {
+        let rows = builder.slice(all, view(bundle, parts), region(member, parts, None));
+        return builder.reshape(rows, extents);
+    }
+    let mut part = extents.clone();
+    part[member.dim] /= parts;
+    let pieces = (0..parts).map(|at| {
+        let slice = builder.slice(all, view(bundle, parts), region(member, parts, Some(at)));
+        let mut place = vec![Cut::Whole; extents.len()];
+        place[member.dim] = Cut::Range { start: at * part[member.dim], end: (at + 1) * part[member.dim] };
+        (builder.reshape(slice, part.clone()), place)
+    });
+    let pieces = pieces.collect();
+    builder.assemble(extents.clone(), extents.clone(), pieces)
+}
+
+/// The block of a bundle by part and element.
+fn view(bundle: &Bundle, parts: u64) -> Vec<u64> {
+    if parts == 1 { vec![bundle.elements()] } else { vec![parts, bundle.elements()] }
+}
+
+/// The elements of a member in that view, in one part or in all.
+fn region(member: &Member, parts: u64, part: Option<u64>) -> Region {
+    let own = Cut::Range { start: member.elements.start, end: member.elements.end };
+    let part = part.map_or(Cut::Whole, |at| Cut::Range { start: at, end: at + 1 });
+    if parts == 1 { vec![own] } else { vec![part, own] }
+}
+
+/// Whether the parts of a block along a dim are rows, one after the other.
+fn are_rows(extents: &[u64], dim: usize, parts: u64) -> bool {
+    parts == 1 || extents.iter().take(dim).all(|extent| *extent == 1)
 }
 
 /// The view `[.., shards, pieces, rest, ..]` of a block, and the region of a piece in it.
@@ -159,6 +222,7 @@ fn emit(plan: &Plan, item: &Item<'_>, operands: &[OpId], builder: &mut Builder<'
         StepOp::Reduce { operator, einsum } => builder.reduce(*operator, operands[0], einsum.clone()),
         StepOp::Map { function, einsum } => builder.map(*function, operands, einsum.clone()),
         StepOp::Collective(collective) => match (item.part, &step.recipe) {
+            (Part::Bundled(bundle), _) => bundle.recipe.recipe.emit(builder, operands[0]),
             (Part::Piece { recipe: Some(chosen), .. }, _) => chosen.recipe.emit(builder, operands[0]),
             (_, Some(Ok(chosen))) => chosen.recipe.emit(builder, operands[0]),
             (_, Some(Err(flaw))) => return Err(error(flaw, span())),

@@ -4,10 +4,11 @@
 //! chosen. All of them compute the same result, which the proof checks for the chosen one.
 
 use crate::lower;
-use crate::plan::unroll;
+use crate::plan::{self, unroll};
 use crate::plan::{Listing, Order, Overlap, Pipeline, Plan, Run, StepId, StepOp, Whole, runs};
 use crate::recipe::{self, Tuner};
 use crate::schedule::{Schedule, Verified};
+use crate::sim::usage::StepUsage;
 use crate::sim::{clock, usage};
 use crate::syntax::Measure;
 use crate::topology::Topology;
@@ -21,6 +22,12 @@ const FIRST_PIECES: [u64; 3] = [2, 4, 16];
 
 /// Most pieces of a run.
 const MOST_PIECES: u64 = 64;
+
+/// Groups of collectives that are bundled.
+const MOST_GROUPS: usize = 16;
+
+/// Numbers of parts in which a group is bundled: 1, 2, 4 and 8.
+const MOST_PARTS: usize = 4;
 
 /// Iterations of a body that show how it overlaps with itself.
 const ITERATIONS: u64 = 3;
@@ -43,7 +50,7 @@ const MOST_AT_ONCE: usize = 20_000;
 /// - `effort`: limit on operations times followed devices, over all schedules tried.
 pub fn overlapped<'a>(plan: Plan, tuner: impl Fn(u64) -> Tuner<'a>, topology: &Topology, effort: usize) -> Plan {
     let Ok(unrolled) = unroll::unroll(&plan) else { return plan };
-    let counts = (1..=MOST_PIECES.ilog2()).map(|step| 1 << step);
+    let counts = (0..=MOST_PIECES.ilog2()).map(|step| 1 << step);
     let tuners: BTreeMap<u64, Tuner<'_>> = counts.map(|pieces| (pieces, tuner(pieces))).collect();
     let chosen = Search::new(&plan, &tuners, topology, effort).and_then(Search::best);
     match chosen {
@@ -74,6 +81,14 @@ fn with_overlap(mut plan: Plan, unrolled: &Plan, mut overlap: Overlap, topology:
                 of_pieces.traffic = usage.traffic.map(|traffic| traffic.times(pipeline.pieces));
                 of_pieces.links = usage.links.iter().map(|load| load.times(pipeline.pieces)).collect();
             }
+        }
+    }
+    // The first step of a bundle is the collective; the others send nothing.
+    for bundle in &overlap.bundles {
+        for (place, id) in bundle.steps().enumerate() {
+            let usage = &mut plan.steps[id].usage;
+            let own = if place == 0 { bundle.usage.clone() } else { StepUsage::none() };
+            (usage.traffic, usage.links) = (own.traffic, own.links);
         }
     }
     plan.overlap = overlap;
@@ -147,7 +162,8 @@ impl<'a> Search<'a> {
         (search.time, search.operations) = (timing.makespan, schedule.operations.node_count());
         let engines = timing.engines.iter().copied().max().unwrap_or_default();
         let busy = engines.max(timing.busiest_link_time());
-        search.is_saved(busy).then_some(search)
+        // One message takes less time than several small ones, also on links that are always busy.
+        (search.is_saved(busy) || !plan::alike(plan).is_empty()).then_some(search)
     }
 
     /// Counts a trial; `None` once the effort is spent.
@@ -199,7 +215,10 @@ impl<'a> Search<'a> {
     /// The best overlap found; `None` if none is faster.
     fn best(mut self) -> Option<Overlap> {
         self.take(Overlap { order: Order::Ready, ..Overlap::default() });
+        self.bundle();
         let windows: BTreeSet<Run> = runs(self.plan).iter().flat_map(|run| run.windows(self.plan)).collect();
+        let is_bundled = |id: StepId| self.best.bundles.iter().any(|bundle| bundle.steps().contains(&id));
+        let windows = windows.into_iter().filter(|run| !run.steps().any(is_bundled)).collect_vec();
         // What may save most comes first: the rest is soon seen to save less.
         let windows: Vec<Run> = windows.into_iter().sorted_by_key(|run| Reverse(self.hidden(run))).collect();
         if windows.len() * self.operations > MOST_AT_ONCE {
@@ -220,6 +239,24 @@ impl<'a> Search<'a> {
             (self.time, self.best) = found;
         }
         (!self.best.is_none()).then_some(self.best)
+    }
+
+    /// Bundles the collectives that save time when they are done as one: of each group all that save most, in the number of
+    /// parts that is fastest.
+    fn bundle(&mut self) {
+        let Some(tuner) = self.tuners.get(&1) else { return };
+        let plan = self.plan;
+        let best = |group: plan::Alike| group.best(plan, tuner).map(|(saved, bundle)| (saved, group, bundle));
+        let groups = plan::alike(plan).into_iter().filter_map(best);
+        for (_, group, bundle) in groups.sorted_by_key(|(saved, ..)| Reverse(*saved)).take(MOST_GROUPS) {
+            let before = self.best.bundles.clone();
+            let counts = (0..).map(|step| 1usize << step).take_while(|parts| 2 * parts <= bundle.members.len());
+            for parts in counts.take(MOST_PARTS) {
+                let more = group.in_parts(plan, tuner, &bundle.steps().collect_vec(), parts);
+                let bundles = before.iter().cloned().chain(more).collect();
+                self.take(Overlap { bundles, order: Order::Ready, ..Overlap::default() });
+            }
+        }
     }
 
     /// Upper bound on the time that a run can save: its time except for its busiest unit.
@@ -312,7 +349,7 @@ impl<'a> Search<'a> {
         let mut pieces = 2;
         while pieces <= MOST_PIECES {
             let Some(pipeline) = self.cut(run, pieces) else { break };
-            let overlap = Overlap { pipelines: vec![pipeline], order: Order::Ready, whole: None };
+            let overlap = Overlap { pipelines: vec![pipeline], order: Order::Ready, ..Overlap::default() };
             let now = self.time_alone(&steps, &overlap)?;
             let saved = whole.saturating_sub(now);
             if saved <= best.map_or(0, |(saved, _)| saved) + whole / LEAST_SAVING {
@@ -366,6 +403,7 @@ impl<'a> Search<'a> {
 
     fn take_with(&mut self, before: &[Pipeline], more: Vec<Pipeline>) -> bool {
         let pipelines = before.iter().cloned().chain(more).collect();
-        self.take(Overlap { pipelines, order: Order::Ready, whole: None })
+        let bundles = self.best.bundles.clone();
+        self.take(Overlap { pipelines, bundles, order: Order::Ready, whole: None })
     }
 }

@@ -611,8 +611,13 @@ impl<'a> Speller<'a> {
             self.temporary.insert(operand);
             name = plain;
         }
-        let text = self.meaning.get(&name).and_then(|meant| self.written.get(&(name.clone(), *meant)));
-        let text = text.map(|text| self.plan.program.layout(step.value, text.clone()));
+        let meant = self.meaning.get(&name).copied();
+        let text = meant.and_then(|meant| {
+            let written = self.written.get(&(name.clone(), meant)).cloned();
+            // The same blocks under another layout.
+            written.or_else(|| (meant != operand).then(|| self.plan.step(meant).layout.sharding.clone()))
+        });
+        let text = text.map(|text| self.plan.program.layout(step.value, text));
         if let Some(text) = text.map(|text| text.brackets(&self.plan.program.mesh, &self.plan.program.dims))
             && text != brackets
         {

@@ -132,6 +132,7 @@ fn report(
                 format!("{}\n{steps}\n{}", checked.machine(topology), run::proof(proof, &topology.mesh)),
                 numerics.map(run::numerics).unwrap_or_default(),
                 text::pieces(&findings),
+                text::bundles(&findings),
                 text::timing(&findings, &timing),
                 computed.as_ref().map(|computed| computed.text(schedule, &timing, topology)).unwrap_or_default(),
             ];

@@ -113,6 +113,8 @@ impl Budget {
     pub const MOST_SHIFTED_STEPS: usize = 500;
     /// Plans tried as a whole in addition to the cheapest plan in sequence.
     pub const MOST_WHOLE: usize = 2;
+    /// Collectives that are done as one.
+    pub const MOST_BUNDLED: usize = 256;
     /// Collectives and products of a split run after its first one.
     pub const MOST_ENDS: usize = 8;
     /// Up to this number of possible starts, runs are grown from all of them; which of two conflicting runs is found

@@ -3,6 +3,7 @@
 //! A plan is a graph of steps. A listing has an item for each step or piece, and items that split arrays into pieces
 //! and assemble them. Links and engines serve in list order.
 
+use super::bundle::{Bundle, Member};
 use super::pipeline::{Cut, Order, Overlap, Piece, Pipeline, adds_by};
 use super::{Plan, StepId, StepOp};
 use crate::operator::Operator;
@@ -61,6 +62,12 @@ pub enum Part<'a> {
     Join(Pieces),
     /// Adds a piece to the sum of the previous ones.
     Add(Operator),
+    /// Puts the blocks of a bundle one after the other.
+    Pack(&'a Bundle),
+    /// The collective of a bundle.
+    Bundled(&'a Bundle),
+    /// Takes the block of one collective out of a bundle.
+    Unpack(&'a Bundle, &'a Member),
 }
 
 /// The `wave` of a [`Part::Piece`] at the end of a run.
@@ -135,9 +142,10 @@ impl<'a> Listing<'a> {
         let iterations = iterations(plan);
         let cut = |listing: Listing<'a>, pipeline| Cutter::new(plan, &iterations, pipeline).cut(listing);
         let listing = overlap.pipelines.iter().fold(self, cut);
+        let listing = listing.bundled(plan, &overlap.bundles, &iterations);
         match overlap.order {
-            Order::Program => listing,
-            Order::Ready => listing.by_readiness(plan, overlap, topology),
+            Order::Program if overlap.bundles.is_empty() => listing,
+            Order::Program | Order::Ready => listing.by_readiness(plan, overlap, topology),
         }
     }
 
@@ -227,7 +235,7 @@ impl<'a, 'l> Cutter<'a, 'l> {
             }
             // These are elementwise.
             Part::Join(_) | Part::Add(_) => piece.cut.result.map(|dim| (along(dim), None)),
-            Part::Given | Part::Cut { .. } => None,
+            Part::Given | Part::Cut { .. } | Part::Pack(_) | Part::Bundled(_) | Part::Unpack(..) => None,
         }
     }
 
@@ -255,7 +263,13 @@ impl<'a, 'l> Cutter<'a, 'l> {
                 Part::Piece { recipe: before, of, wave } => {
                     Part::Piece { recipe: recipe.or(before), of: of * count, wave: wave.max(own) }
                 }
-                Part::Given | Part::Cut { .. } | Part::Join(_) | Part::Add(_) => item.part,
+                Part::Given
+                | Part::Cut { .. }
+                | Part::Join(_)
+                | Part::Add(_)
+                | Part::Pack(_)
+                | Part::Bundled(_)
+                | Part::Unpack(..) => item.part,
             }
         };
         let mut made = Vec::new();
@@ -350,7 +364,10 @@ impl Task {
         let (recipe, of) = match item.part {
             Part::Whole => (None, 1),
             Part::Piece { recipe, of, .. } => (recipe, of),
-            Part::Given | Part::Cut { .. } | Part::Join(_) | Part::Add(_) => return free,
+            Part::Bundled(bundle) => (Some(bundle.recipe.as_ref()), 1),
+            Part::Given | Part::Cut { .. } | Part::Join(_) | Part::Add(_) | Part::Pack(_) | Part::Unpack(..) => {
+                return free;
+            }
         };
         let share = Time::from_ticks(step.cost.time.ticks().div_ceil(u128::from(of)));
         let time = recipe.and_then(|chosen| chosen.time).unwrap_or(share);
@@ -362,7 +379,10 @@ impl Task {
         let origin = plan.origin(item.step);
         let pieces =
             recipe.and_then(|_| overlap.pipeline(origin)).and_then(|pipeline| pipeline.steps[&origin].moved.as_ref());
-        let usage = pieces.map_or(&step.usage, |(_, usage)| usage);
+        let usage = match item.part {
+            Part::Bundled(bundle) => &bundle.usage,
+            _ => pieces.map_or(&step.usage, |(_, usage)| usage),
+        };
         let first_axis = engines.names().len();
         let mut busy: Vec<(usize, Time)> =
             usage.links.iter().map(|load| (first_axis + load.axis.index(), load.busy)).collect();

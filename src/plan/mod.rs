@@ -8,6 +8,7 @@ mod assignments;
 mod branch;
 mod budget;
 mod build;
+mod bundle;
 mod case;
 mod few;
 mod floor;
@@ -41,6 +42,7 @@ mod written;
 
 pub use crate::recipe::Objective;
 pub use budget::Budget;
+pub use bundle::{Alike, Bundle, Member, alike};
 pub use floor::{Least, least};
 pub use listing::{Item, Listing, Part, Pieces};
 pub use pipeline::{Cut, Order, Overlap, Piece, Pipeline, Run, Whole, runs};

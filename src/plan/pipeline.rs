@@ -12,6 +12,7 @@
 //! dim, to which the same steps apply. Products, functions and reductions along other dims apply to each piece;
 //! products and reductions along the split dim add up; moves of shards apply to the pieces of shards.
 
+use super::bundle::Bundle;
 use super::{Budget, Plan, Step, StepId, StepOp};
 use crate::collective::Collective;
 use crate::einsum::Index;
@@ -30,6 +31,8 @@ use std::sync::Arc;
 pub struct Overlap {
     /// Split runs in order; each communicating step is in at most one.
     pub pipelines: Vec<Pipeline>,
+    /// Collectives that are done as one, none of them in a split run. With bundles, items are in the order [`Order::Ready`].
+    pub bundles: Vec<Bundle>,
     /// Order of steps and pieces.
     pub order: Order,
     /// Figures of the whole schedule; `None` for program order.
@@ -45,7 +48,7 @@ impl Overlap {
 
     /// Whether whole steps are executed in program order.
     pub fn is_none(&self) -> bool {
-        self.pipelines.is_empty() && self.order == Order::Program
+        self.pipelines.is_empty() && self.bundles.is_empty() && self.order == Order::Program
     }
 }
 

@@ -249,6 +249,9 @@ struct OverlapDocument {
     /// Simulated time of the whole schedule.
     time_s: Seconds,
     pipelines: Vec<PipelineDocument>,
+    /// Collectives that are done as one: their indices in `steps`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    bundles: Vec<Vec<usize>>,
 }
 
 /// Steps that are split into pieces.
@@ -334,6 +337,7 @@ pub fn plan<'a>(
         overlap: plan.overlap.whole.map(|whole| OverlapDocument {
             time_s: findings.seconds(whole.time),
             pipelines: findings.pipelines().into_iter().map(PipelineDocument::from).collect(),
+            bundles: findings.bundles(),
         }),
         pinned: findings.products.iter().filter_map(|product| product.pin.as_ref()).collect(),
         filled: plan.filled.iter().map(|id| plan.array(*id)).collect(),

@@ -7,7 +7,7 @@ use crate::bounds::crossing::crossing;
 use crate::collective::Collective;
 use crate::costs::{self, Floor, Unit};
 use crate::mesh::{AxisSet, DeviceId};
-use crate::plan::{Pipeline, Plan, StepOp, Totals};
+use crate::plan::{Bundle, Pipeline, Plan, StepId, StepOp, Totals};
 use crate::program::ValueId;
 use crate::recipe::Lowering;
 use crate::topology::{Topology, Work};
@@ -79,6 +79,13 @@ impl<'a> Findings<'a> {
             (dim, pipeline.pieces, pipeline.steps.keys().filter_map(|id| place(*id)).collect())
         };
         self.plan.overlap.pipelines.iter().map(of).collect()
+    }
+
+    /// The collectives that are done as one: indices of the steps.
+    pub fn bundles(&self) -> Vec<Vec<usize>> {
+        let place = |id: StepId| self.steps.iter().position(|step| step.id == id);
+        let of = |bundle: &Bundle| bundle.steps().filter_map(place).collect();
+        self.plan.overlap.bundles.iter().map(of).collect()
     }
 
     /// The product that computes a value.

@@ -265,6 +265,34 @@ pub fn pieces(findings: &Findings<'_>) -> String {
     text
 }
 
+/// Formats the collectives that are done as one. Of bundles that look the same, as in equal layers, only the first is listed.
+pub fn bundles(findings: &Findings<'_>) -> String {
+    const MOST_NAMES: usize = 4;
+    let plan = findings.plan;
+    let line = |steps: &Vec<usize>| {
+        let steps = || steps.iter().map(|at| &findings.steps[*at]);
+        let what = steps().next().map_or("", |step| step.name.as_str());
+        let names = steps().map(|step| plan.program.label(plan.step(step.id).value)).collect_vec();
+        let (names, more) = match names.len() {
+            count if count > MOST_NAMES + 1 => (&names[..MOST_NAMES], format!(" and {} more", count - MOST_NAMES)),
+            _ => (&names[..], String::new()),
+        };
+        let names = names.join(", ");
+        format!("bundle   {what} of {names}{more} as one collective")
+    };
+    let counted = findings.bundles().iter().map(line).counts();
+    let lines = findings.bundles().iter().map(line).unique().collect_vec();
+    let mut text = String::new();
+    for line in lines {
+        let again = match counted[&line] {
+            1 => String::new(),
+            count => format!(" ({} more such bundles)", count - 1),
+        };
+        writeln!(text, "{line}{again}").expect("a string");
+    }
+    text
+}
+
 /// Lists the methods of each collective, with their times and their ratios to the bound.
 pub fn methods(findings: &Findings<'_>) -> String {
     let mut text = String::new();

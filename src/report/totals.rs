@@ -31,6 +31,7 @@ impl Findings<'_> {
             let time = self.seconds(whole.time);
             writeln!(text, "with overlap {time} simulated (see `shardc time`)").expect("a string");
         }
+        text.push_str(&super::text::bundles(self));
         text.push_str(&self.by_the_clock());
         writeln!(text, "{usage}\n{}", self.optimality()).expect("a string");
         text + &self.lower_bound()

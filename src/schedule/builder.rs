@@ -351,6 +351,11 @@ impl<'a> Builder<'a> {
         self.push_like(value, OpKind::Mask { axes }, extents)
     }
 
+    /// Adds a reshape: the same elements in row-major order, in a block of other extents.
+    pub fn reshape(&mut self, value: OpId, extents: Vec<u64>) -> OpId {
+        if self.extents(value) == extents { value } else { self.push_like(value, OpKind::Reshape, extents) }
+    }
+
     fn result_extents(&self, operands: &[OpId], einsum: &Einsum) -> Vec<u64> {
         let extents: Vec<Vec<u64>> = operands.iter().map(|operand| self.extents(*operand).to_vec()).collect();
         let lengths = einsum.lengths(&extents).expect("blocks that meet have equal extents");

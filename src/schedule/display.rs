@@ -145,6 +145,7 @@ impl Schedule {
                 let axes: Axes = axes.iter().copied().collect();
                 write!(f, "mask over {} {values}", axes.names(&self.mesh))?;
             }
+            OpKind::Reshape => write!(f, "reshape {values}")?,
         }
         write!(f, " : {}[{}]", operation.dtype, operation.extents.iter().format(", "))?;
         match operation.method {
@@ -185,6 +186,7 @@ impl Schedule {
                 let axes: Axes = axes.iter().copied().collect();
                 format!("mask over {}", axes.names(&self.mesh))
             }
+            OpKind::Reshape => "reshape".to_owned(),
         }
     }
 

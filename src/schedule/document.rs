@@ -200,6 +200,7 @@ enum OpDocument {
     Fill { dim: u32, valid: u64, with: String, block: CutDocument },
     Shift { dim: u32, by: i64, wraps: bool, length: u64, block: CutDocument },
     Mask { axes: Vec<String> },
+    Reshape {},
 }
 
 #[derive(Debug, Serialize, Deserialize)]

@@ -141,6 +141,8 @@ pub enum OpKind {
         /// The axes.
         axes: Vec<AxisId>,
     },
+    /// The same elements in row-major order, in a block of other extents.
+    Reshape,
 }
 
 /// The number of operands of an operation.
@@ -200,7 +202,8 @@ impl OpKind {
             | OpKind::Assemble { .. }
             | OpKind::AllGather { .. }
             | OpKind::SwitchSum { .. }
-            | OpKind::Mask { .. } => None,
+            | OpKind::Mask { .. }
+            | OpKind::Reshape => None,
         }
     }
 
@@ -260,6 +263,7 @@ impl OpKind {
             OpKind::Fill { .. } => row(Exactly(1), "a filler of padding", Some(Work::Fill)),
             OpKind::Shift { .. } => row(Exactly(1), "a shift", Some(Work::Assemble)),
             OpKind::Mask { .. } => row(Exactly(1), "zeros for what a device has", Some(Work::Fill)),
+            OpKind::Reshape => row(Exactly(1), "a reshape", None),
         }
     }
 }

@@ -167,6 +167,14 @@ pub enum Flaw {
         /// The extents.
         extents: Vec<u64>,
     },
+    /// A reshape changes the number of elements.
+    #[error("a reshape from {from:?} to {to:?} changes the number of elements")]
+    Reshape {
+        /// The extents of the operand.
+        from: Vec<u64>,
+        /// The extents of the result.
+        to: Vec<u64>,
+    },
     /// A region exceeds its view.
     #[error("a region is outside of the view {0:?}")]
     Region(Vec<u64>),

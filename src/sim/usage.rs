@@ -358,7 +358,7 @@ impl<'a> Count<'a> {
         for id in self.schedule.ids() {
             let operands = &self.operands[id.index()];
             let is_view = match &self.schedule.operation(id).kind {
-                OpKind::Slice { .. } => true,
+                OpKind::Slice { .. } | OpKind::Reshape => true,
                 OpKind::Shuffle { sources, .. } => sources.of(mesh, device) == Some(device),
                 _ => false,
             };

@@ -66,7 +66,8 @@ fn deleted(schedule: &Schedule, id: OpId) -> Vec<(String, Schedule)> {
         | OpKind::Kernel(_)
         | OpKind::Fill { .. }
         | OpKind::Shift { .. }
-        | OpKind::Mask { .. } => {}
+        | OpKind::Mask { .. }
+        | OpKind::Reshape => {}
     });
     list.push((format!("%{} dropped from its users", id.index()), dropped));
     list
@@ -117,7 +118,7 @@ fn operands_changed(schedule: &Schedule, id: OpId) -> Vec<(String, Schedule)> {
 /// Changed parameters.
 fn kinds(mesh: &Mesh, kind: &OpKind) -> Vec<(String, OpKind)> {
     match kind {
-        OpKind::Input { .. } | OpKind::Kernel(_) => Vec::new(),
+        OpKind::Input { .. } | OpKind::Kernel(_) | OpKind::Reshape => Vec::new(),
         OpKind::Slice { view, region } => {
             let changed = cuts(mesh, view, region).into_iter();
             changed.map(|(what, region)| (what, OpKind::Slice { view: view.clone(), region })).collect()

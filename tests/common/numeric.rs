@@ -210,6 +210,7 @@ fn run(schedule: &Schedule, dense: &[Data], open: &[Vec<Data>]) -> Option<Vec<Ve
                     let first = mesh.rank(device, axes.iter().copied()) == 0;
                     blocks[0].map(|block| block.iter().map(|element| if first { *element } else { 0 }).collect())
                 }
+                OpKind::Reshape => blocks[0].cloned(),
                 OpKind::Reduce { operator, einsum } => {
                     blocks[0].map(|block| reduce(*operator, einsum, &extents[0], block))
                 }

@@ -3,6 +3,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod bundles;
 mod corpus;
 mod corpus_table;
 mod expectations;

@@ -12,7 +12,7 @@ use shardc::units::Time;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-fn scheduled(compiled: &Compiled, overlap: &Overlap) -> Schedule {
+pub(super) fn scheduled(compiled: &Compiled, overlap: &Overlap) -> Schedule {
     let unrolled = unroll::unroll(&compiled.plan).expect("short enough");
     let listing = Listing::overlapped(&unrolled, overlap, &compiled.topology);
     lower::listed(&unrolled, &listing).expect("pieces have recipes")
@@ -25,7 +25,7 @@ fn all_runs(compiled: &Compiled) -> BTreeSet<Run> {
     windows.into_iter().collect()
 }
 
-fn is_right(schedule: &Schedule, what: &str) {
+pub(super) fn is_right(schedule: &Schedule, what: &str) {
     verify(schedule).unwrap_or_else(|flaw| panic!("{what}: {flaw}\n{schedule}"));
     proof::prove(schedule).unwrap_or_else(|flaw| panic!("{what}: {flaw}\n{schedule}"));
     let inputs = values::inputs(schedule, 1).expect("small");
@@ -55,7 +55,7 @@ fn whatever_is_cut_computes_the_same() {
             for (pieces, order) in [(2, Order::Ready), (2, Order::Program), (4, Order::Ready)] {
                 let Some(pipeline) = cut(&run, pieces) else { continue };
                 single += 1;
-                let overlap = Overlap { pipelines: vec![pipeline], order, whole: None };
+                let overlap = Overlap { pipelines: vec![pipeline], order, ..Overlap::default() };
                 is_right(&scheduled(&compiled, &overlap), &what(&overlap.pipelines));
             }
             halves.extend(cut(&run, 2).map(|pipeline| (run, pipeline)));
@@ -67,7 +67,7 @@ fn whatever_is_cut_computes_the_same() {
             for (_, second) in others.take(4) {
                 double += 1;
                 let pipelines = vec![first.clone(), second.clone()];
-                let overlap = Overlap { pipelines, order: Order::Ready, whole: None };
+                let overlap = Overlap { pipelines, order: Order::Ready, ..Overlap::default() };
                 is_right(&scheduled(&compiled, &overlap), &what(&overlap.pipelines));
             }
         }
@@ -99,7 +99,7 @@ fn the_best_run_is_taken() {
         for run in all_runs(&before) {
             for pieces in [2, 4, 8, 16] {
                 let Some(pipeline) = run.in_pieces(&before.plan, pieces, &tuner) else { continue };
-                let overlap = Overlap { pipelines: vec![pipeline], order: Order::Ready, whole: None };
+                let overlap = Overlap { pipelines: vec![pipeline], order: Order::Ready, ..Overlap::default() };
                 let schedule = scheduled(&before, &overlap);
                 if schedule.operations.node_count() > 2000 {
                     continue;
@@ -172,7 +172,7 @@ fn a_gather_hides_behind_its_product() {
         let pipeline = run.in_pieces(&compiled.plan, pieces, &tuner).expect("even pieces");
         let gather = pipeline.steps.values().find_map(|piece| piece.moved.as_ref()).expect("a gather");
         let first = gather.0.time.expect("it was tried");
-        let overlap = Overlap { pipelines: vec![pipeline], order: Order::Ready, whole: None };
+        let overlap = Overlap { pipelines: vec![pipeline], order: Order::Ready, ..Overlap::default() };
         let time = clock::run(&scheduled(&compiled, &overlap), &compiled.topology).expect("a time").makespan;
         assert_eq!(time, first + compiled.plan.step(product).cost.time, "{pieces}");
     }

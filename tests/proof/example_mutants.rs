@@ -300,7 +300,7 @@ fn no_mutant_of_steps_in_pieces_is_proven_and_wrong() {
             let fits = |other: &&Run| other.fits(std::slice::from_ref(&pipeline)) && other != &run;
             let second = all.iter().filter(fits).find_map(|other| other.in_pieces(&compiled.plan, 2, &tuner));
             let pipelines = [pipeline.clone()].into_iter().chain(second).collect();
-            let overlap = Overlap { pipelines, order: Order::Ready, whole: None };
+            let overlap = Overlap { pipelines, order: Order::Ready, ..Overlap::default() };
             let listing = Listing::overlapped(&unrolled, &overlap, &compiled.topology);
             let schedule = lower::listed(&unrolled, &listing).expect("pieces have recipes");
             total.add(judge(&format!("pieces {at} of {source}"), &schedule, MOST_MUTANTS / 4));

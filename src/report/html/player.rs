@@ -128,7 +128,8 @@ pub(super) fn summary(compiled: &Compiled, timing: &Timing, step: StepId, name: 
             | OpKind::Kernel(_)
             | OpKind::Fill { .. }
             | OpKind::Shift { .. }
-            | OpKind::Mask { .. } => continue,
+            | OpKind::Mask { .. }
+            | OpKind::Reshape => continue,
         };
         let (ways, bytes) = rows.entry(row_of(id)).or_default();
         *ways.entry(way).or_default() += 1;

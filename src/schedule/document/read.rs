@@ -207,6 +207,7 @@ impl Reader<'_> {
             },
             OpDocument::Call { kernel: word } => OpKind::Kernel(kernel(self.place, &word)?),
             OpDocument::Mask { axes } => OpKind::Mask { axes: self.axes(&axes)? },
+            OpDocument::Reshape {} => OpKind::Reshape,
             OpDocument::Fill { dim, valid, with, block } => OpKind::Fill {
                 dim: dim as usize,
                 valid,

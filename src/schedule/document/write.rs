@@ -140,6 +140,7 @@ fn kind(mesh: &Mesh, kind: &OpKind) -> OpDocument {
             block: cut(mesh, &Cut::At(block.clone())),
         },
         OpKind::Mask { axes } => OpDocument::Mask { axes: names(mesh, axes.iter().copied()) },
+        OpKind::Reshape => OpDocument::Reshape {},
         OpKind::Fill { dim, valid, with, block } => OpDocument::Fill {
             dim: u32::try_from(*dim).unwrap_or(u32::MAX),
             valid: *valid,

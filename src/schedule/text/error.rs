@@ -198,6 +198,7 @@ fn name(rule: Rule) -> &'static str {
         | Rule::shift
         | Rule::switch_sum
         | Rule::mask
+        | Rule::reshape
         | Rule::slice_word
         | Rule::shuffle_word
         | Rule::add_word
@@ -208,7 +209,8 @@ fn name(rule: Rule) -> &'static str {
         | Rule::fill_word
         | Rule::shift_word
         | Rule::switch_sum_word
-        | Rule::mask_word => KIND,
+        | Rule::mask_word
+        | Rule::reshape_word => KIND,
         Rule::call | Rule::called | Rule::call_word => "`call`",
         Rule::kernel_text | Rule::number_in_text => "a kernel such as `sort(ab->ab; sizes 8 16; shard a; flops 100)`",
         Rule::kernel | Rule::kernel_word => "`kernel`",

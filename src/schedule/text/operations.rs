@@ -76,6 +76,7 @@ impl<'a> Reader<'a> {
                 let axes = kind.find(Rule::axes).map(|axes| self.axes(&axes)).transpose()?;
                 OpKind::Mask { axes: axes.unwrap_or_default() }
             }
+            Rule::reshape => OpKind::Reshape,
             Rule::mat_mul => OpKind::MatMul { einsum: einsum(kind)? },
             Rule::reduce => OpKind::Reduce { operator: operator(kind)?, einsum: einsum(kind)? },
             Rule::map => OpKind::Map { function: function(kind)?, einsum: einsum(kind)? },

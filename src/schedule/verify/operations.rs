@@ -61,6 +61,14 @@ pub(super) fn check(schedule: &Schedule, id: OpId) -> Result<(), Flaw> {
             check_axes(mesh, axes.iter().copied())?;
             Cow::Borrowed(first)
         }
+        OpKind::Reshape => {
+            let elements = |extents: &[u64]| extents.iter().product::<u64>();
+            ensure(
+                elements(first) == elements(&operation.extents),
+                Flaw::Reshape { from: first.to_vec(), to: operation.extents.clone() },
+            )?;
+            Cow::Borrowed(operation.extents.as_slice())
+        }
         OpKind::Slice { view, region } => Cow::Owned(check_region(mesh, first, view, region)?),
         OpKind::Shuffle { sources, route } => {
             check_shuffle(mesh, sources, *route)?;

@@ -47,6 +47,7 @@ pub(super) fn compute_time(
         }
         // A slice reads only the part of the operand that it keeps.
         OpKind::Slice { .. } => moved(written.saturating_mul(2)),
+        OpKind::Reshape => Time::ZERO,
         // What comes round is in its place.
         OpKind::Shift { shift, .. } if shift.wraps => Time::ZERO,
         OpKind::Add { .. } | OpKind::Assemble { .. } | OpKind::Shift { .. } | OpKind::Mask { .. } => moved(traffic),

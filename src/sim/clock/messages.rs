@@ -66,7 +66,8 @@ fn is_move(kind: &OpKind) -> bool {
         | OpKind::AllGather { .. }
         | OpKind::SwitchSum { .. }
         | OpKind::Shift { .. }
-        | OpKind::Mask { .. } => true,
+        | OpKind::Mask { .. }
+        | OpKind::Reshape => true,
         OpKind::Input { .. }
         | OpKind::MatMul { .. }
         | OpKind::Reduce { .. }

@@ -187,6 +187,20 @@ impl Block {
         }
     }
 
+    /// The same elements in row-major order, in a block of other extents.
+    pub(super) fn reshaped(&self, extents: &[u64]) -> Result<Block, TooManyPieces> {
+        let wanted = without_ones(extents);
+        let own = match common_view(&self.view, &wanted) {
+            Some(view) => self.within(&view),
+            // Both are views of all elements in one dim.
+            None => {
+                let elements = extents.iter().product();
+                Block { extents: vec![elements], ..self.clone() }.flat()?.within(&wanted)
+            }
+        };
+        Block::fitted(extents.to_vec(), own.view, own.pieces)
+    }
+
     /// The piece at the block's first corner.
     pub(super) fn first(&self) -> &Piece {
         let corner = |piece: &&Piece| piece.at.iter().all(|range| range.start == 0);

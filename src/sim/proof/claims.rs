@@ -28,7 +28,7 @@
 
 use super::block::Block;
 use super::compute;
-use super::digits::{Digit, Digits, lie_apart, unite};
+use super::digits::{Digit, Digits, lie_apart, reshaped, unite};
 use super::run::{self, Run, Stop};
 use super::strided::Lies;
 use super::symmetry::{Turning, cut_by, cuttings};
@@ -112,6 +112,13 @@ impl Run<'_> {
             OpKind::Add { .. } => {
                 let choices: Vec<Claim> = operands.iter().map(|value| value.claims[place].clone()).collect();
                 self.agreed(place, operands, choices, |claim, _| claim.clone())
+            }
+            OpKind::Reshape => {
+                let (from, n) = (schedule.operation(schedule.operands(id)[0]), self.symmetry.axes[place].n);
+                let claim = &operands[0].claims[place];
+                let digits = reshaped(&claim.digits, n, &from.extents, &schedule.operation(id).extents);
+                let digits = digits.into_iter().collect::<Option<Digits>>().ok_or(Stop::Asymmetric(axis))?;
+                Ok(Claim { digits, ..claim.clone() })
             }
             OpKind::Slice { .. } => {
                 let cuttings = cuttings(&schedule, id, axis).ok_or(Stop::Asymmetric(axis))?;

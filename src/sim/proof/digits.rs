@@ -4,6 +4,7 @@
 //! increases `digit` by one, with n - 1 wrapping to 0: the digit *turns*. A cut either includes all values of a digit
 //! or selects one of them.
 
+use super::block::row_major;
 use crate::mesh::{AxisId, Mesh};
 use crate::schedule::view::{groups, lengths};
 use crate::schedule::{Cut, Region, Turn};
@@ -46,6 +47,24 @@ pub(super) fn lie_apart(digits: &[(Digit, u64)], extents: &[u64]) -> bool {
             let mut others = digits[..place].iter().filter(|other| other.0.dim == one.0.dim);
             others.all(|other| one == other || above(one, other) || above(other, one))
         })
+}
+
+/// The digits of a block under other extents, in row-major order; `None` for a digit that lies in no single dim of them.
+///
+/// - `n`: the length of the axis.
+pub(super) fn reshaped(digits: &[Digit], n: u64, from: &[u64], to: &[u64]) -> Vec<Option<Digit>> {
+    let [from, strides] = [from, to].map(row_major);
+    let moved = |digit: &Digit| {
+        let weight = from[digit.dim].checked_mul(digit.weight)?;
+        let period = weight.checked_mul(n)?;
+        let holds = |dim: &usize| {
+            let (stride, length) = (strides[*dim], strides[*dim].saturating_mul(to[*dim]));
+            weight.is_multiple_of(stride) && length.is_multiple_of(period)
+        };
+        let dim = (0..to.len()).find(holds)?;
+        Some(Digit { dim, weight: weight / strides[dim] })
+    };
+    digits.iter().map(moved).collect()
 }
 
 /// A region of a view of a block, and how a step along an axis rotates it.

@@ -209,6 +209,7 @@ impl Run<'_> {
                 OpKind::Reduce { operator, einsum } => {
                     Some(compute::reduce(self, id, device, *operator, einsum, all()[0])?)
                 }
+                OpKind::Reshape => Some(Rc::new(all()[0].reshaped(&operation.extents).map_err(too_many)?)),
                 OpKind::Mask { axes } => Some(compute::mask(self, id, device, axes, all()[0])?),
                 OpKind::Kernel(kernel) => Some(compute::kernel(self, id, device, kernel, &all())?),
                 OpKind::Map { function, einsum } => Some(compute::map(self, id, device, *function, einsum, &all())?),

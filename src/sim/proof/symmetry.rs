@@ -5,7 +5,7 @@
 //! axis along other dims, such as by the scatter of an AllReduce, those dims rotate as well. The symmetries found
 //! here are only candidates: `claims.rs` checks each operation.
 
-use super::digits::{Cutting, Digit, Digits, lie_apart, unite};
+use super::digits::{Cutting, Digit, Digits, lie_apart, reshaped, unite};
 use super::terms::{Origin, TermId, Terms};
 use crate::einsum::{Einsum, Index};
 use crate::kernel::Kernel;
@@ -283,6 +283,11 @@ fn wanted(schedule: &Schedule, axis: AxisId) -> Option<Vec<Digits>> {
                 for operand in &operands {
                     unite(&mut wanted[operand.index()], own.iter().copied());
                 }
+            }
+            OpKind::Reshape => {
+                let (of, from) = (&operation.extents, &schedule.operation(operands[0]).extents);
+                let digits = reshaped(&own, schedule.mesh.size(axis), of, from);
+                unite(&mut wanted[operands[0].index()], digits.into_iter().flatten());
             }
             OpKind::AllGather { .. } => {
                 let extents = &schedule.operation(operands[0]).extents;

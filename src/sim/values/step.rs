@@ -115,6 +115,10 @@ pub(super) fn compute(
             let first = mesh.rank(device, axes.iter().copied()) == 0;
             Ok(if first { blocks.remove(0) } else { zeros(&blocks[0]) })
         })?,
+        OpKind::Reshape => {
+            let extents = sizes(&operation.extents);
+            each(operands, &|_, blocks| Ok(blocks[0].reshaped(&extents)))?
+        }
         OpKind::Reduce { operator, einsum } => {
             each(operands, &|_, blocks| Ok(reduce(*operator, einsum, &blocks[0], operation.dtype)))?
         }

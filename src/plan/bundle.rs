@@ -1,0 +1,238 @@
+//! Bundles: collectives on small arrays that are done as one.
+//!
+//! A small collective takes its latency, whatever its size. Collectives of one kind over the same axes that do not depend on
+//! each other are therefore also tried as one, on an array that holds all of their blocks one after the other:
+//!
+//! ```text
+//! AllReduce_X g, AllReduce_X h      assemble g, h; AllReduce_X; slice g, h
+//! ```
+//!
+//! What is gathered has a part with such blocks for each rank of the group, and so has what is scattered.
+
+use super::listing::{Item, Listing, Part};
+use super::{Budget, Plan, StepId, StepOp};
+use crate::collective::Collective;
+use crate::layout::{Dim, DimId, Layout, Sharding};
+use crate::mesh::{Axes, AxisSet};
+use crate::recipe::{Chosen, Tuner};
+use crate::sim::usage::StepUsage;
+use crate::units::Time;
+use itertools::Itertools;
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Collectives that are done as one.
+#[derive(Clone, Debug)]
+pub struct Bundle {
+    /// Its collectives, in the order of the plan.
+    pub members: Vec<Member>,
+    /// The parts of the operand, and those of the result: one for each rank where they are scattered or gathered.
+    pub parts: [u64; 2],
+    /// The recipe of the one collective.
+    pub recipe: Arc<Chosen>,
+    /// What it comes to.
+    pub usage: StepUsage,
+}
+
+/// A collective of a bundle.
+#[derive(Clone, Debug)]
+pub struct Member {
+    /// Its step, in the plan with bodies done once.
+    pub step: StepId,
+    /// Its elements in each part of the bundle.
+    pub elements: Range<u64>,
+    /// The dim of its array that is gathered or scattered.
+    pub dim: usize,
+}
+
+impl Bundle {
+    /// Its steps, in the plan with bodies done once.
+    pub fn steps(&self) -> impl Iterator<Item = StepId> + '_ {
+        self.members.iter().map(|member| member.step)
+    }
+
+    /// Elements of a part.
+    pub fn elements(&self) -> u64 {
+        self.members.last().map_or(0, |member| member.elements.end)
+    }
+}
+
+/// The collectives that a bundle may be of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    Sum(AxisSet),
+    Gather(Axes),
+    Scatter(Axes),
+}
+
+impl Kind {
+    /// The kind of a collective of one dim, and that dim.
+    fn of(collective: &Collective, from: &Sharding) -> Option<(Kind, usize)> {
+        match collective {
+            Collective::AllReduce { axes } => Some((Kind::Sum(*axes), 0)),
+            Collective::AllGather { axes } => {
+                let gathered = |own: &Axes| own.iter().filter(|axis| axes.contains(*axis)).collect::<Axes>();
+                let one = from.dims.iter().map(gathered).enumerate().filter(|(_, gathered)| !gathered.is_empty());
+                one.exactly_one().ok().map(|(dim, gathered)| (Kind::Gather(gathered), dim))
+            }
+            Collective::ReduceScatter { dims } => {
+                let one = dims.iter().enumerate().filter(|(_, axes)| !axes.is_empty()).exactly_one();
+                one.ok().map(|(dim, axes)| (Kind::Scatter(*axes), dim))
+            }
+            Collective::AllToAll { .. }
+            | Collective::Permute { .. }
+            | Collective::Reshard { .. }
+            | Collective::Shift(_)
+            | Collective::Broadcast { .. }
+            | Collective::Slice { .. }
+            | Collective::Open { .. } => None,
+        }
+    }
+
+    /// The collective on an array of one dim.
+    fn collective(self) -> Collective {
+        match self {
+            Kind::Sum(axes) => Collective::AllReduce { axes },
+            Kind::Gather(axes) => Collective::AllGather { axes: axes.set() },
+            Kind::Scatter(axes) => Collective::ReduceScatter { dims: vec![axes] },
+        }
+    }
+}
+
+/// Collectives of which any may be bundled: of one kind, and none depends on another one.
+#[derive(Clone, Debug)]
+pub struct Alike {
+    kind: Kind,
+    /// Those of the smallest blocks come first, each with its dim.
+    steps: Vec<(StepId, usize)>,
+}
+
+/// The groups of steps that may be bundled.
+///
+/// - `plan`: with bodies done once.
+pub fn alike(plan: &Plan) -> Vec<Alike> {
+    let mesh = &plan.program.mesh;
+    let levels = levels(plan);
+    let mut groups: BTreeMap<_, Alike> = BTreeMap::new();
+    for id in plan.ids().filter(|id| plan.communicates(*id)) {
+        let step = plan.step(id);
+        let StepOp::Collective(collective) = &step.op else { continue };
+        let from = &plan.step(plan.operands(id)[0]).layout;
+        let Some((kind, dim)) = Kind::of(collective, &from.sharding) else { continue };
+        if plan.program.value(step.user).method.is_some() || from.sharding.operator.is_root() {
+            continue;
+        }
+        let adds = (from.sharding.open, format!("{:?} {:?}", from.sharding.operator, from.dtype));
+        let key = (levels[id.index()], plan.body(id), kind, adds);
+        groups.entry(key).or_insert_with(|| Alike { kind, steps: Vec::new() }).steps.push((id, dim));
+    }
+    let mut groups: Vec<Alike> = groups.into_values().filter(|group| group.steps.len() > 1).collect();
+    for group in &mut groups {
+        group.steps.sort_by_key(|(id, _)| (plan.step(*id).layout.local_bytes(mesh), *id));
+        group.steps.truncate(Budget::MOST_BUNDLED);
+    }
+    groups
+}
+
+/// The number of collectives on the longest path behind each step. Collectives of one level do not depend on each other, and
+/// neither do bundles of one level.
+fn levels(plan: &Plan) -> Vec<usize> {
+    let mut levels = vec![0; plan.steps.node_count()];
+    for id in plan.ids().collect::<Vec<_>>().into_iter().rev() {
+        let behind = plan.steps.neighbors(id).map(|user| levels[user.index()] + usize::from(plan.communicates(user)));
+        levels[id.index()] = behind.max().unwrap_or(0);
+    }
+    levels
+}
+
+impl Alike {
+    /// Its steps; those of the smallest blocks come first.
+    pub fn steps(&self) -> impl ExactSizeIterator<Item = StepId> + '_ {
+        self.steps.iter().map(|(step, _)| *step)
+    }
+
+    /// The bundle of the smallest blocks that saves the most time if the steps are done one after the other, and that
+    /// time; `None` if none saves any.
+    pub fn best(&self, plan: &Plan, tuner: &Tuner<'_>) -> Option<(Time, Bundle)> {
+        let doubled = std::iter::successors(Some(2), |count| Some(count * 2)).take_while(|at| *at < self.steps.len());
+        let counts = doubled.chain([self.steps.len()]);
+        let saved = |count: usize| {
+            let bundle = self.of(plan, tuner, &self.steps[..count])?;
+            let apart: Time = bundle.steps().map(|id| plan.step(id).cost.time).sum();
+            let saved = apart.ticks().checked_sub(bundle.recipe.time?.ticks()).filter(|ticks| *ticks > 0)?;
+            Some((Time::from_ticks(saved), bundle))
+        };
+        counts.filter_map(saved).max_by_key(|(saved, _)| *saved)
+    }
+
+    /// The bundles of these steps in this number of parts, in the order of the plan.
+    pub fn in_parts(&self, plan: &Plan, tuner: &Tuner<'_>, steps: &[StepId], parts: usize) -> Vec<Bundle> {
+        let own = self.steps.iter().copied().filter(|(id, _)| steps.contains(id)).sorted().collect_vec();
+        let parts = own.chunks(own.len().div_ceil(parts).max(1)).filter(|part| part.len() > 1);
+        parts.filter_map(|part| self.of(plan, tuner, part)).collect()
+    }
+
+    fn of(&self, plan: &Plan, tuner: &Tuner<'_>, steps: &[(StepId, usize)]) -> Option<Bundle> {
+        let mesh = &plan.program.mesh;
+        let mut end = 0u64;
+        let mut members = Vec::with_capacity(steps.len());
+        let operand = |id: StepId| &plan.step(plan.operands(id)[0]).layout;
+        for (step, dim) in steps.iter().copied().sorted() {
+            // Of what is gathered the operand, and of what is scattered the result, is one part.
+            let [before, after] = [operand(step), &plan.step(step).layout].map(|layout| layout.local_extents(mesh));
+            let part = if matches!(self.kind, Kind::Scatter(_)) { after } else { before };
+            let start = end;
+            end = end.checked_add(part.iter().product())?;
+            members.push(Member { step, elements: start..end, dim });
+        }
+        // Along axes of which another array is sharded, devices hold other blocks.
+        let sharded = members.iter().map(|member| operand(member.step).sharding.dim_axes());
+        let sharded = sharded.fold(AxisSet::NONE, AxisSet::union);
+        let (moved, parts) = match self.kind {
+            Kind::Sum(_) => (Axes::NONE, [1, 1]),
+            Kind::Gather(axes) => (axes, [1, axes.group_size(mesh)]),
+            Kind::Scatter(axes) => (axes, [axes.group_size(mesh), 1]),
+        };
+        let others = sharded.without(moved.set()).in_order();
+        let here = if let Kind::Gather(_) = self.kind { others.iter().chain(moved.iter()).collect() } else { others };
+        let dim = Dim { id: DimId(0), size: end.checked_mul(parts[0])?.checked_mul(here.group_size(mesh))? };
+        let first = operand(members.first()?.step);
+        let sharding = Sharding { dims: vec![here], ..first.sharding.clone() };
+        let from = Layout { dtype: first.dtype, dims: vec![dim], sharding };
+        let collective = self.kind.collective();
+        let recipe = tuner.choose(&collective, &from, None).ok()?;
+        let usage = tuner.usage(&collective, &from, None, &recipe);
+        Some(Bundle { members, parts, recipe, usage })
+    }
+}
+
+impl<'a> Listing<'a> {
+    /// Does collectives as one where all steps of a bundle are listed whole. Operands may then come after their users.
+    ///
+    /// - `iterations`: the iteration of its body in which each step is executed.
+    pub(super) fn bundled(mut self, plan: &'a Plan, bundles: &'a [Bundle], iterations: &[u64]) -> Listing<'a> {
+        if bundles.is_empty() {
+            return self;
+        }
+        let mut places: HashMap<(StepId, u64), usize> = HashMap::new();
+        for (at, item) in self.items.iter().enumerate().filter(|(_, item)| matches!(item.part, Part::Whole)) {
+            places.insert((plan.origin(item.step), iterations[item.step.index()]), at);
+        }
+        let last = iterations.iter().copied().max().unwrap_or(0);
+        for (bundle, iteration) in bundles.iter().cartesian_product(1..=last) {
+            let members = bundle.steps().map(|id| places.get(&(id, iteration)).copied());
+            let Some(members) = members.collect::<Option<Vec<usize>>>() else { continue };
+            let step = self.items[members[0]].step;
+            let operands = members.iter().map(|at| self.items[*at].operands[0]).collect();
+            self.items.push(Item { step, part: Part::Pack(bundle), operands });
+            self.items.push(Item { step, part: Part::Bundled(bundle), operands: vec![self.items.len() - 1] });
+            let bundled = self.items.len() - 1;
+            for (at, member) in members.into_iter().zip(&bundle.members) {
+                let item = &mut self.items[at];
+                (item.part, item.operands) = (Part::Unpack(bundle, member), vec![bundled]);
+            }
+        }
+        self
+    }
+}
