@@ -215,46 +215,66 @@ impl<'a> Search<'a> {
     /// The best overlap found; `None` if none is faster.
     fn best(mut self) -> Option<Overlap> {
         self.take(Overlap { order: Order::Ready, ..Overlap::default() });
-        self.bundle();
         let windows: BTreeSet<Run> = runs(self.plan).iter().flat_map(|run| run.windows(self.plan)).collect();
-        let is_bundled = |id: StepId| self.best.bundles.iter().any(|bundle| bundle.steps().contains(&id));
-        let windows = windows.into_iter().filter(|run| !run.steps().any(is_bundled)).collect_vec();
         // What may save most comes first: the rest is soon seen to save less.
-        let windows: Vec<Run> = windows.into_iter().sorted_by_key(|run| Reverse(self.hidden(run))).collect();
-        if windows.len() * self.operations > MOST_AT_ONCE {
-            self.one_by_one(&windows);
-        } else {
-            // What saves most first may stand in the way of what saves more.
-            let start = (self.time, self.best.clone());
-            let mut found = start.clone();
-            for first in FIRST_PIECES {
-                (self.time, self.best) = start.clone();
-                while let Some(run) = self.longer(&windows, first) {
-                    self.in_more_or_fewer(run);
-                }
-                if self.time < found.0 {
-                    found = (self.time, self.best.clone());
-                }
-            }
-            (self.time, self.best) = found;
+        let windows = windows.into_iter().sorted_by_key(|run| Reverse(self.hidden(run))).collect_vec();
+        let start = (self.time, self.best.clone());
+        self.split(&windows);
+        self.bundle();
+        let found = (self.time, std::mem::replace(&mut self.best, start.1));
+        self.time = start.0;
+        // What is bundled first is in no run that is split.
+        self.bundle();
+        if !self.best.bundles.is_empty() {
+            let is_bundled = |id: StepId| self.best.bundles.iter().any(|bundle| bundle.steps().contains(&id));
+            let windows = windows.into_iter().filter(|run| !run.steps().any(is_bundled)).collect_vec();
+            self.split(&windows);
         }
-        (!self.best.is_none()).then_some(self.best)
+        let best = if self.time < found.0 { self.best } else { found.1 };
+        (!best.is_none()).then_some(best)
     }
 
-    /// Bundles the collectives that save time when they are done as one: of each group all that save most, in the number of
-    /// parts that is fastest.
+    /// Splits the runs that save most.
+    ///
+    /// - `windows`: the runs, with what may save most first.
+    fn split(&mut self, windows: &[Run]) {
+        if windows.len() * self.operations > MOST_AT_ONCE {
+            return self.one_by_one(windows);
+        }
+        // What saves most first may stand in the way of what saves more.
+        let start = (self.time, self.best.clone());
+        let mut found = start.clone();
+        for first in FIRST_PIECES {
+            (self.time, self.best) = start.clone();
+            while let Some(run) = self.longer(windows, first) {
+                self.in_more_or_fewer(run);
+            }
+            if self.time < found.0 {
+                found = (self.time, self.best.clone());
+            }
+        }
+        (self.time, self.best) = found;
+    }
+
+    /// Bundles the collectives that save time when they are done as one and are in no run that is split: of each group all
+    /// that save most, in the number of parts that is fastest.
     fn bundle(&mut self) {
         let Some(tuner) = self.tuners.get(&1) else { return };
         let plan = self.plan;
-        let best = |group: plan::Alike| group.best(plan, tuner).map(|(saved, bundle)| (saved, group, bundle));
+        let pipelines = self.best.pipelines.clone();
+        let is_split = |id: StepId| pipelines.iter().any(|pipeline| pipeline.steps.contains_key(&id));
+        let best = |group: plan::Alike| {
+            let group = group.without(is_split);
+            group.best(plan, tuner).map(|(saved, bundle)| (saved, group, bundle))
+        };
         let groups = plan::alike(plan).into_iter().filter_map(best);
         for (_, group, bundle) in groups.sorted_by_key(|(saved, ..)| Reverse(*saved)).take(MOST_GROUPS) {
-            let before = self.best.bundles.clone();
-            let counts = (0..).map(|step| 1usize << step).take_while(|parts| 2 * parts <= bundle.members.len());
+            let (before, steps) = (self.best.bundles.clone(), bundle.steps().collect_vec());
+            let counts = (0..).map(|step| 1usize << step).take_while(|parts| 2 * parts <= steps.len());
             for parts in counts.take(MOST_PARTS) {
-                let more = group.in_parts(plan, tuner, &bundle.steps().collect_vec(), parts);
+                let more = group.in_parts(plan, tuner, &steps, parts);
                 let bundles = before.iter().cloned().chain(more).collect();
-                self.take(Overlap { bundles, order: Order::Ready, ..Overlap::default() });
+                self.take(Overlap { pipelines: pipelines.clone(), bundles, order: Order::Ready, whole: None });
             }
         }
     }

@@ -152,11 +152,18 @@ impl Alike {
         self.steps.iter().map(|(step, _)| *step)
     }
 
+    /// Those of its steps of which this is not true.
+    #[must_use]
+    pub fn without(&self, is_left_out: impl Fn(StepId) -> bool) -> Alike {
+        Alike { kind: self.kind, steps: self.steps.iter().copied().filter(|(id, _)| !is_left_out(*id)).collect() }
+    }
+
     /// The bundle of the smallest blocks that saves the most time if the steps are done one after the other, and that
     /// time; `None` if none saves any.
     pub fn best(&self, plan: &Plan, tuner: &Tuner<'_>) -> Option<(Time, Bundle)> {
-        let doubled = std::iter::successors(Some(2), |count| Some(count * 2)).take_while(|at| *at < self.steps.len());
-        let counts = doubled.chain([self.steps.len()]);
+        let all = self.steps.len();
+        let doubled = std::iter::successors(Some(2), |count| Some(count * 2)).take_while(|count| *count < all);
+        let counts = doubled.chain([all]).filter(|count| *count > 1);
         let saved = |count: usize| {
             let bundle = self.of(plan, tuner, &self.steps[..count])?;
             let apart: Time = bundle.steps().map(|id| plan.step(id).cost.time).sum();
