@@ -120,10 +120,13 @@ pub fn alike(plan: &Plan) -> Vec<Alike> {
         let StepOp::Collective(collective) = &step.op else { continue };
         let from = &plan.step(plan.operands(id)[0]).layout;
         let Some((kind, dim)) = Kind::of(collective, &from.sharding) else { continue };
-        if plan.program.value(step.user).method.is_some() || from.sharding.operator.is_root() {
+        // Functions before or after a combination, such as the division of a mean, apply to one array.
+        let operator = from.sharding.operator;
+        let is_plain = matches!(kind, Kind::Gather(_)) || operator.combiner() == operator;
+        if !is_plain || operator.is_root() || plan.program.value(step.user).method.is_some() {
             continue;
         }
-        let adds = (from.sharding.open, format!("{:?} {:?}", from.sharding.operator, from.dtype));
+        let adds = (from.sharding.open, format!("{operator:?} {:?}", from.dtype));
         let key = (levels[id.index()], plan.body(id), kind, adds);
         groups.entry(key).or_insert_with(|| Alike { kind, steps: Vec::new() }).steps.push((id, dim));
     }

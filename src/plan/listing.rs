@@ -423,6 +423,23 @@ fn tails(items: &[Item<'_>], tasks: &[Task], users: &[Vec<usize>]) -> Vec<Time> 
     tail
 }
 
+/// The first step that needs each item, by number: that of a bundle comes before the steps of its later members.
+fn needed(items: &[Item<'_>], users: &[Vec<usize>]) -> Vec<usize> {
+    let mut needed: Vec<usize> = items.iter().map(|item| item.step.index()).collect();
+    let mut missing: Vec<usize> = users.iter().map(Vec::len).collect();
+    let mut done: Vec<usize> = (0..items.len()).filter(|at| missing[*at] == 0).collect();
+    while let Some(at) = done.pop() {
+        for operand in &items[at].operands {
+            needed[*operand] = needed[*operand].min(needed[at]);
+            missing[*operand] -= 1;
+            if missing[*operand] == 0 {
+                done.push(*operand);
+            }
+        }
+    }
+    needed
+}
+
 /// The order in which items start if every ready item starts as soon as its units are free; ties go to the longest
 /// critical path, then to the first item.
 ///
@@ -434,6 +451,7 @@ fn order(items: &[Item<'_>], tasks: &[Task], window: usize) -> Vec<usize> {
         item.operands.iter().for_each(|operand| users[*operand].push(at));
     }
     let tail = tails(items, tasks, &users);
+    let needed = needed(items, &users);
     let resources = tasks.iter().flat_map(|task| &task.busy).map(|(resource, _)| resource + 1).max().unwrap_or(0);
     let mut free = vec![Time::ZERO; resources];
     // Ready items, by the units that they need; only the most urgent item of each kind is considered.
@@ -453,7 +471,7 @@ fn order(items: &[Item<'_>], tasks: &[Task], window: usize) -> Vec<usize> {
     while let Some(Reverse((now, _))) = events.peek().copied() {
         while let Some(Reverse((_, item))) = events.peek().copied().filter(|Reverse((time, _))| *time == now) {
             events.pop();
-            ahead.extend(item.map(|at| (items[at].step.index(), at)));
+            ahead.extend(item.map(|at| (needed[at], at)));
         }
         loop {
             let reach = computing.first().map_or(usize::MAX, |first| first.saturating_add(window));
@@ -494,7 +512,7 @@ fn order(items: &[Item<'_>], tasks: &[Task], window: usize) -> Vec<usize> {
             // Items that take no time release others immediately.
             while let Some(Reverse((_, item))) = events.peek().copied().filter(|Reverse((time, _))| *time == now) {
                 events.pop();
-                ahead.extend(item.map(|at| (items[at].step.index(), at)));
+                ahead.extend(item.map(|at| (needed[at], at)));
             }
         }
     }

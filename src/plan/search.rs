@@ -1041,6 +1041,14 @@ impl<'a> Search<'a> {
         if let Some(dim) = whole {
             assignments.retain(|assignment| assignment.result.dims[dim].is_empty());
         }
+        if matches!(value.definition, Definition::Map { .. }) {
+            // Means over different axes are shares of different sizes.
+            let is_one = |assignment: &Assignment| {
+                let means = assignment.operands.iter().filter(|operand| operand.operator == Operator::Mean);
+                means.map(|operand| operand.open).filter(|open| !open.is_empty()).all_equal()
+            };
+            assignments.retain(is_one);
+        }
         assignments
     }
 

@@ -121,7 +121,17 @@ impl Checker {
                 return Err(self.misuse_beside(operands[*place], partner, reason));
             }
         }
-        Ok(())
+        // Each device has a share of a mean, and shares of different sizes do not add up.
+        let axes =
+            |id: ValueId| -> AxisSet { self.open(id).0.iter().filter(|axis| self.mesh.size(*axis) > 1).collect() };
+        let other = operands.iter().find(|id| !axes(**id).is_empty() && axes(**id) != axes(first));
+        match other.filter(|_| operator == Operator::Mean && !axes(first).is_empty()) {
+            Some(other) => {
+                let [own, others] = [first, *other].map(|id| axes(id).names(&self.mesh).to_string());
+                Err(self.misuse(first, format!("it is a mean over `{own}`, the other operand one over `{others}`")))
+            }
+            None => Ok(()),
+        }
     }
 
     /// Fixes for a sum of two values open over different axes: each opened over the other's axes.

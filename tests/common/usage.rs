@@ -493,6 +493,8 @@ pub fn count(json: &str) -> Counted {
                         || mesh.map(cut, device).is_some_and(|index| (0..length.as_i64().unwrap()).contains(&index))
                 });
                 there(operands[at][0], device).filter(|_| hits)
+            } else if op.get("reshape").is_some() {
+                there(operands[at][0], device)
             } else if let Some(shuffle) = op.get("shuffle") {
                 match mesh.source(&shuffle["sources"], device) {
                     Some(source) if source == device => there(operands[at][0], device),
