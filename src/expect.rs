@@ -145,7 +145,10 @@ fn breach(figures: &Figures<'_>, expectation: &Expectation) -> Option<Breach> {
             let contain = |span: Span| statements.iter().any(|own| own.start <= span.start && span.end <= own.end);
             // Bodies of functions belong to the statements that call them.
             let belongs = |id: StepId| {
-                let value = plan.program.value(plan.step(id).user);
+                let user = plan.step(id).user;
+                // What is moved for the first iteration belongs to the body, whatever name it comes under.
+                let carried = plan.program.carried().find(|carried| carried.first == user);
+                let value = plan.program.value(carried.map_or(user, |carried| carried.last));
                 contain(value.span) || value.call.is_some_and(contain)
             };
             let found: Vec<StepId> = plan.ids().filter(|id| plan.communicates(*id) && belongs(*id)).collect();

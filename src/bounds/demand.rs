@@ -107,7 +107,9 @@ impl Demand {
         }
         let at = |group: u64, rank: u64| by_place[&(group, rank)].clone();
         let everyone = |group: u64| -> Vec<Vec<usize>> { (0..n).map(|rank| at(group, rank)).collect() };
-        let groups = by_group.keys().copied();
+        // Of the array of a root, groups without it have nothing.
+        let has = |device: &usize| u32::try_from(*device).is_ok_and(|at| from.sharding.is_on(DeviceId(at), mesh));
+        let groups = by_group.iter().filter(|(_, devices)| devices.iter().any(has)).map(|(group, _)| *group);
         let moved = |holders: Vec<usize>, needers: Vec<usize>| Piece { contributions: vec![holders], needers };
         let pairs = || groups.clone().flat_map(|group| (0..n).map(move |rank| (group, rank)));
         let pieces: Vec<Piece> = match collective {
@@ -132,7 +134,7 @@ impl Demand {
                     sharding.dims.iter().map(|axes| mesh.rank(device, axes.iter())).chain([open]).collect()
                 };
                 let mut shards: BTreeMap<Vec<u64>, (Vec<usize>, Vec<usize>)> = BTreeMap::new();
-                for device in mesh.devices() {
+                for device in mesh.devices().filter(|device| from.sharding.is_on(*device, mesh)) {
                     shards.entry(shard(&from.sharding, device)).or_default().0.push(device.index());
                     shards.entry(shard(to, device)).or_default().1.push(device.index());
                 }

@@ -121,9 +121,9 @@ pub struct Bounds<'a> {
     known: RefCell<FxHashMap<Alike, Bound>>,
 }
 
-/// Cache key: the kind, the participating and idle axes, the device that a broadcast starts from, the bytes per device, and
-/// whether a switch may reduce.
-type Alike = (CollectiveKind, AxisSet, AxisSet, Option<DeviceId>, Bytes, bool);
+/// Cache key: the kind, the participating and idle axes, the device with the array of a root and its axes, the bytes per
+/// device, and whether a switch may reduce.
+type Alike = (CollectiveKind, AxisSet, AxisSet, Option<(DeviceId, AxisSet)>, Bytes, bool);
 
 impl<'a> Bounds<'a> {
     /// Creates an empty cache for this machine.
@@ -142,7 +142,7 @@ impl<'a> Bounds<'a> {
         let mesh = &self.topology.mesh;
         let Roles { group, idle, .. } = Roles::new(collective, from, mesh);
         let adds = adds(collective, from, self.topology);
-        let root = matches!(collective, Collective::Broadcast { .. }).then(|| from.sharding.holder());
+        let root = from.sharding.operator.is_root().then(|| (from.sharding.holder(), from.sharding.open));
         let key = (collective.kind(), group, idle, root, from.least_bytes(mesh), adds);
         let found = || self::collective(collective, from, self.topology);
         *self.known.borrow_mut().entry(key).or_insert_with(found)

@@ -67,8 +67,8 @@ pub struct Floor {
 /// With more axes, only all links together and those of single axes are considered.
 const MOST_AXES: usize = 3;
 
-/// The lower bound for the program of a plan, on the axes that the plan uses. `None` if the minimum is 0, there
-/// are too many layouts, or arrays have different roots.
+/// The lower bound for the program of a plan, on the axes that the plan uses; with too many layouts, the time of its products.
+/// `None` if the minimum is 0, or arrays have different roots.
 ///
 /// Local computations have their costs in the plan.
 ///
@@ -108,7 +108,9 @@ pub fn floor_of(
             heaviest = Some(Floor { time, unit });
         }
         work += least.work;
-        if work > Budget::MOST_WORK_OF_A_BOUND {
+        // Products occupy no links.
+        let is_vain = !least.is_complete && matches!(unit, Unit::Links(_));
+        if work > Budget::MOST_WORK_OF_A_BOUND || is_vain {
             break;
         }
     }

@@ -13,13 +13,16 @@ pub struct Least {
     pub time: Time,
     /// Number of moves examined.
     pub work: u64,
+    /// Whether all layouts were examined.
+    pub is_complete: bool,
 }
 
-/// Lower bound over all plans of a program under these costs, for all layouts that its text leaves open.
+/// Lower bound over all plans of a program under these costs, for all layouts that its text leaves open. Where the budget is not
+/// sufficient to examine all layouts, the time of its products, spread evenly over all devices.
 ///
 /// - `in_parts`: whether plans with split axes are included.
 ///
-/// `None` if the budget is not sufficient to examine all layouts.
+/// `None` if there is no plan.
 pub fn least(program: &Program, costs: &dyn Costs, in_parts: bool, budget: Budget) -> Option<Least> {
     let reduced = unit_axes::without(program);
     let program = reduced.as_ref().unwrap_or(program);
@@ -30,22 +33,26 @@ pub fn least(program: &Program, costs: &dyn Costs, in_parts: bool, budget: Budge
 }
 
 fn search(program: &Program, costs: &dyn Costs, budget: Budget) -> Option<Least> {
-    let (least, work) = relaxed(program, costs, budget)?;
-    Some(Least { time: Time::from_ticks(least), work })
+    let search = relaxed(program, costs, budget)?;
+    let (is_complete, work) = (!search.budget.is_restricted(), search.work());
+    let products = || program.value_ids().map(|id| search.least_product(id).1).sum();
+    let time = if is_complete { Time::from_ticks(search.total().first()) } else { products() };
+    Some(Least { time, work, is_complete })
 }
 
 /// Lower bound on the objective over all plans with whole axes; `None` if the budget is not sufficient.
 pub(super) fn least_in_sequence(program: &Program, costs: &dyn Costs, budget: Budget) -> Option<u128> {
-    relaxed(program, costs, budget).map(|(least, _)| least)
+    let search = relaxed(program, costs, budget).filter(|search| !search.budget.is_restricted());
+    search.map(|search| search.total().first())
 }
 
-/// The relaxed search over all plans: the lower bound, and the number of moves examined.
-fn relaxed(program: &Program, costs: &dyn Costs, budget: Budget) -> Option<(u128, u64)> {
+/// The relaxed search over all plans.
+fn relaxed<'a>(program: &'a Program, costs: &'a dyn Costs, budget: Budget) -> Option<Search<'a>> {
     let options = SearchOptions { budget, opens_all: true, ..SearchOptions::new(Allowed::Moves) };
     let mut search = Search::new(program, costs, options);
     search.heeds_pins = false;
     search.run(&Settled::new(), true, &[]).ok()?;
-    (!search.budget.is_restricted()).then(|| (search.total().first(), search.work()))
+    Some(search)
 }
 
 impl Plan {

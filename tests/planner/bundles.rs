@@ -7,6 +7,7 @@ use itertools::Itertools;
 use shardc::compiler::Compiled;
 use shardc::plan::{Alike, Bundle, Order, Overlap, alike};
 use shardc::recipe::{Lowering, Tuner};
+use shardc::report::{Findings, text};
 use shardc::sim::clock;
 use shardc::units::Time;
 use std::borrow::Cow;
@@ -117,6 +118,20 @@ fn only_sums_of_one_kind_and_level_are_bundled() {
     let bundles = &compiled.plan.overlap.bundles;
     assert_eq!(bundles.iter().map(|bundle| bundle.members.len()).collect_vec(), [2], "{repeated}");
     is_right(&compiled.schedule, repeated);
+}
+
+/// The example in `docs/planning.md` shows real output.
+#[test]
+fn the_documented_example_is_bundled() {
+    let docs = std::fs::read_to_string("docs/planning.md").expect("docs");
+    let (_, section) = docs.split_once("## Bundles").expect("a section");
+    let mut blocks = section.split("```").skip(1).step_by(2).map(|block| block.split_once('\n').expect("a block").1);
+    let (source, output) = (blocks.next().expect("a program"), blocks.next().expect("its output"));
+    let compiled = compile(source);
+    let report = text::plan(&Findings::new(&compiled.plan, &compiled.topology), None);
+    assert!(report.contains(output), "{report}");
+    assert!(section.contains("In sequence they take 12.00 us"), "{report}");
+    assert!(report.contains("total 12.00 us"), "{report}");
 }
 
 /// All partitions of up to five sums of different sizes: the chosen one is within a tenth of the fastest.

@@ -17,7 +17,7 @@ use shardc::lower;
 use shardc::mesh::{Axes, Mesh, Wiring};
 use shardc::method::Method;
 use shardc::operator::Operator;
-use shardc::plan::{Listing, Order, Overlap, Run, runs, unroll};
+use shardc::plan::{Listing, Order, Overlap, Run, StepId, alike, runs, unroll};
 use shardc::recipe::{Lowering, Tuner};
 use shardc::schedule::methods::{AxisOrder, Destination, Multiport, Stage};
 use shardc::schedule::{Schedule, methods};
@@ -285,6 +285,33 @@ const IN_PIECES: [&str; 5] = [
     "mesh {X: 4 ring}\ndims {E: 8, T: 8, D: 2, F: 2}\nx: i64[E, T_X, D]\nW: i64[E_X, D, F]\ny[E, T_X, F] = x * W",
     "mesh {X: 3 line}\ndims {I: 12, J: 6, K: 2}\nA: i64[I_X, J]\nB: i64[J, K]\nC[I, K] = A * B\nm = max_K(C)",
 ];
+
+/// Sums, gathers and scattered sums that are done as one, of arrays of several shapes, on a ring, a line, and two axes.
+const BUNDLED: [&str; 4] = [
+    "mesh {X: 3 ring}\ndims {B: 6, D: 2}\nb: i64[B]{U_X}\nd: i64[D, B]{U_X}\nB1[B] = b\nD1[D, B] = d",
+    "mesh {X: 2 line}\ndims {B: 4, D: 2}\nb: i64[B_X]\nd: i64[D, B_X]\nB1[B] = b\nD1[D, B] = d",
+    "mesh {X: 3 line}\ndims {B: 6, D: 2}\nb: i64[B]{U_X}\nd: i64[D, B]{U_X}\nB1[B_X] = b\nD1[D, B_X] = d",
+    "mesh {X: 2, Y: 2}\ndims {B: 4, D: 2}\nb: i64[B]{U_X}\nd: i64[D, B]{U_X}\ne: i64[]{U_X}\nB1[B] = b\nD1[D, B] = d\nE1[] = e",
+];
+
+#[test]
+fn no_mutant_of_bundles_is_proven_and_wrong() {
+    let mut total = Counts::default();
+    for source in BUNDLED {
+        let compiled = apart(source);
+        let tuner = Tuner::new(Cow::Borrowed(&compiled.topology), Lowering::default());
+        let groups = alike(&compiled.plan);
+        let steps: Vec<StepId> = groups[0].steps().collect();
+        let bundles = groups[0].in_parts(&compiled.plan, &tuner, &steps, 1);
+        assert_eq!((groups.len(), bundles.len()), (1, 1), "{source}");
+        let overlap = Overlap { bundles, order: Order::Ready, ..Overlap::default() };
+        let listing = Listing::overlapped(&compiled.plan, &overlap, &compiled.topology);
+        let schedule = lower::listed(&compiled.plan, &listing).expect("a bundle has a recipe");
+        total.add(judge(source, &schedule, MOST_MUTANTS));
+    }
+    println!("bundles: {total}");
+    assert!(total.all > 300 && total.alarms * 50 <= total.refused, "{total}");
+}
 
 #[test]
 fn no_mutant_of_steps_in_pieces_is_proven_and_wrong() {
