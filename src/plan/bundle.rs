@@ -9,7 +9,6 @@
 //!
 //! What is gathered has a part with such blocks for each rank of the group, and so has what is scattered.
 
-use super::listing::{Item, Listing, Part};
 use super::{Budget, Plan, StepId, StepOp};
 use crate::collective::Collective;
 use crate::layout::{Dim, DimId, Layout, Sharding};
@@ -18,7 +17,7 @@ use crate::recipe::{Chosen, Tuner};
 use crate::sim::usage::StepUsage;
 use crate::units::Time;
 use itertools::Itertools;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -214,35 +213,5 @@ impl Alike {
         let recipe = tuner.choose(&collective, &from, None).ok()?;
         let usage = tuner.usage(&collective, &from, None, &recipe);
         Some(Bundle { members, parts, recipe, usage })
-    }
-}
-
-impl<'a> Listing<'a> {
-    /// Does collectives as one where all steps of a bundle are listed whole. Operands may then come after their users.
-    ///
-    /// - `iterations`: the iteration of its body in which each step is executed.
-    pub(super) fn bundled(mut self, plan: &'a Plan, bundles: &'a [Bundle], iterations: &[u64]) -> Listing<'a> {
-        if bundles.is_empty() {
-            return self;
-        }
-        let mut places: HashMap<(StepId, u64), usize> = HashMap::new();
-        for (at, item) in self.items.iter().enumerate().filter(|(_, item)| matches!(item.part, Part::Whole)) {
-            places.insert((plan.origin(item.step), iterations[item.step.index()]), at);
-        }
-        let last = iterations.iter().copied().max().unwrap_or(0);
-        for (bundle, iteration) in bundles.iter().cartesian_product(1..=last) {
-            let members = bundle.steps().map(|id| places.get(&(id, iteration)).copied());
-            let Some(members) = members.collect::<Option<Vec<usize>>>() else { continue };
-            let step = self.items[members[0]].step;
-            let operands = members.iter().map(|at| self.items[*at].operands[0]).collect();
-            self.items.push(Item { step, part: Part::Pack(bundle), operands });
-            self.items.push(Item { step, part: Part::Bundled(bundle), operands: vec![self.items.len() - 1] });
-            let bundled = self.items.len() - 1;
-            for (at, member) in members.into_iter().zip(&bundle.members) {
-                let item = &mut self.items[at];
-                (item.part, item.operands) = (Part::Unpack(bundle, member), vec![bundled]);
-            }
-        }
-        self
     }
 }

@@ -10,6 +10,7 @@ use crate::operator::Operator;
 use crate::recipe::Chosen;
 use crate::topology::Topology;
 use crate::units::Time;
+use itertools::Itertools;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap};
 
@@ -147,6 +148,34 @@ impl<'a> Listing<'a> {
             Order::Program if overlap.bundles.is_empty() => listing,
             Order::Program | Order::Ready => listing.by_readiness(plan, overlap, topology),
         }
+    }
+
+    /// Does collectives as one where all steps of a bundle are listed whole. Operands may then come after their users.
+    ///
+    /// - `iterations`: the iteration of its body in which each step is executed.
+    fn bundled(mut self, plan: &'a Plan, bundles: &'a [Bundle], iterations: &[u64]) -> Listing<'a> {
+        if bundles.is_empty() {
+            return self;
+        }
+        let mut places: HashMap<(StepId, u64), usize> = HashMap::new();
+        for (at, item) in self.items.iter().enumerate().filter(|(_, item)| matches!(item.part, Part::Whole)) {
+            places.insert((plan.origin(item.step), iterations[item.step.index()]), at);
+        }
+        let last = iterations.iter().copied().max().unwrap_or(0);
+        for (bundle, iteration) in bundles.iter().cartesian_product(1..=last) {
+            let members = bundle.steps().map(|id| places.get(&(id, iteration)).copied());
+            let Some(members) = members.collect::<Option<Vec<usize>>>() else { continue };
+            let step = self.items[members[0]].step;
+            let operands = members.iter().map(|at| self.items[*at].operands[0]).collect();
+            self.items.push(Item { step, part: Part::Pack(bundle), operands });
+            self.items.push(Item { step, part: Part::Bundled(bundle), operands: vec![self.items.len() - 1] });
+            let bundled = self.items.len() - 1;
+            for (at, member) in members.into_iter().zip(&bundle.members) {
+                let item = &mut self.items[at];
+                (item.part, item.operands) = (Part::Unpack(bundle, member), vec![bundled]);
+            }
+        }
+        self
     }
 
     /// Orders the items by list scheduling: links and engines take ready items by critical path.

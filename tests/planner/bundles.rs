@@ -130,8 +130,6 @@ fn the_documented_example_is_bundled() {
     let compiled = compile(source);
     let report = text::plan(&Findings::new(&compiled.plan, &compiled.topology), None);
     assert!(report.contains(output), "{report}");
-    assert!(section.contains("In sequence they take 12.00 us"), "{report}");
-    assert!(report.contains("total 12.00 us"), "{report}");
 }
 
 /// All partitions of up to five sums of different sizes: the chosen one is within a tenth of the fastest.
