@@ -1,6 +1,6 @@
 //! A program with `repeat` equals the same program with its body unrolled.
 
-use shardc::compiler::{self, Compiled, Options};
+use shardc::compiler::{self, Compiled, Options, Overlapping};
 use shardc::costs::CostModel;
 use shardc::export::jax;
 use shardc::fusion::Fusion;
@@ -32,10 +32,10 @@ const BODIES: &[(&str, &str)] = &[
 fn compiled(source: &str, costs: CostModel) -> Compiled {
     let (program, diagnostics) = compiler::check(source);
     let program = program.unwrap_or_else(|| panic!("{source}\n{diagnostics:?}"));
-    // Unrolled iterations would share kernels.
+    // Unrolled iterations would share kernels, and be bundled.
     let named = program.hardware.as_ref().map_or(Hardware::DEFAULT, |name| name.node.as_str());
     let hardware = Hardware { fusion: Fusion::None, ..Hardware::named(named).expect("a shipped profile") };
-    let options = Options { costs, hardware: Some(hardware), ..Options::default() };
+    let options = Options { costs, hardware: Some(hardware), overlap: Overlapping::None, ..Options::default() };
     compiler::compile(&program, &options).unwrap_or_else(|found| panic!("{source}\n{found:?}"))
 }
 

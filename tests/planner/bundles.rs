@@ -136,7 +136,7 @@ fn the_documented_example_is_bundled() {
 #[test]
 fn hardly_any_partition_is_faster() {
     let mut random = fastrand::Rng::with_seed(37);
-    let (mut tried, mut equal) = (0, 0);
+    let mut tried = 0;
     for _ in 0..if sets::are_full() { 60 } else { 6 } {
         let mesh = ["X: 4 ring", "X: 4 line", "X: 8 switch"][random.usize(..3)];
         let count = random.usize(3..6);
@@ -161,9 +161,7 @@ fn hardly_any_partition_is_faster() {
         }
         let ratio = time(&chosen).ratio(best);
         assert!(ratio <= 1.1, "{ratio}: {source}");
-        equal += usize::from(ratio <= 1.0);
     }
-    println!("{equal} equal, {tried} partitions");
     assert!(tried > 50);
 }
 
