@@ -265,11 +265,11 @@ impl<'a> Search<'a> {
         let is_split = |id: StepId| pipelines.iter().any(|pipeline| pipeline.steps.contains_key(&id));
         let best = |group: plan::Alike| {
             let group = group.without(is_split);
-            group.best(plan, tuner).map(|(saved, bundle)| (saved, group, bundle))
+            group.best(plan, tuner).map(|(saved, steps)| (saved, group, steps))
         };
         let groups = plan::alike(plan).into_iter().filter_map(best);
-        for (_, group, bundle) in groups.sorted_by_key(|(saved, ..)| Reverse(*saved)).take(MOST_GROUPS) {
-            let (before, steps) = (self.best.bundles.clone(), bundle.steps().collect_vec());
+        for (_, group, steps) in groups.sorted_by_key(|(saved, ..)| Reverse(*saved)).take(MOST_GROUPS) {
+            let before = self.best.bundles.clone();
             let counts = (0..).map(|step| 1usize << step).take_while(|parts| 2 * parts <= steps.len());
             for parts in counts.take(MOST_PARTS) {
                 let more = group.in_parts(plan, tuner, &steps, parts);

@@ -12,7 +12,7 @@
 use super::{Budget, Plan, StepId, StepOp};
 use crate::collective::Collective;
 use crate::layout::{Dim, DimId, Layout, Sharding};
-use crate::mesh::{Axes, AxisSet};
+use crate::mesh::{Axes, AxisSet, Mesh};
 use crate::recipe::{Chosen, Tuner};
 use crate::sim::usage::StepUsage;
 use crate::units::Time;
@@ -89,6 +89,15 @@ impl Kind {
         }
     }
 
+    /// The parts of its operand and of its result; see [`Bundle::parts`].
+    fn parts(self, mesh: &Mesh) -> [u64; 2] {
+        match self {
+            Kind::Sum(_) => [1, 1],
+            Kind::Gather(axes) => [1, axes.group_size(mesh)],
+            Kind::Scatter(axes) => [axes.group_size(mesh), 1],
+        }
+    }
+
     /// The collective on an array of one dim.
     fn collective(self) -> Collective {
         match self {
@@ -160,17 +169,19 @@ impl Alike {
         Alike { kind: self.kind, steps: self.steps.iter().copied().filter(|(id, _)| !is_left_out(*id)).collect() }
     }
 
-    /// The bundle of the smallest blocks that saves the most time if the steps are done one after the other, and that
+    /// The steps with the smallest blocks whose bundle saves the most time if steps are done one after the other, and that
     /// time; `None` if none saves any.
-    pub fn best(&self, plan: &Plan, tuner: &Tuner<'_>) -> Option<(Time, Bundle)> {
+    pub fn best(&self, plan: &Plan, tuner: &Tuner<'_>) -> Option<(Time, Vec<StepId>)> {
         let all = self.steps.len();
         let doubled = std::iter::successors(Some(2), |count| Some(count * 2)).take_while(|count| *count < all);
         let counts = doubled.chain([all]).filter(|count| *count > 1);
         let saved = |count: usize| {
-            let bundle = self.of(plan, tuner, &self.steps[..count])?;
-            let apart: Time = bundle.steps().map(|id| plan.step(id).cost.time).sum();
-            let saved = apart.ticks().checked_sub(bundle.recipe.time?.ticks()).filter(|ticks| *ticks > 0)?;
-            Some((Time::from_ticks(saved), bundle))
+            let steps = &self.steps[..count];
+            let (members, from) = self.laid_out(plan, steps)?;
+            let time = tuner.choose(&self.kind.collective(), &from, None).ok()?.time?;
+            let apart: Time = members.iter().map(|member| plan.step(member.step).cost.time).sum();
+            let saved = apart.ticks().checked_sub(time.ticks()).filter(|ticks| *ticks > 0)?;
+            Some((Time::from_ticks(saved), members.iter().map(|member| member.step).collect()))
         };
         counts.filter_map(saved).max_by_key(|(saved, _)| *saved)
     }
@@ -183,6 +194,15 @@ impl Alike {
     }
 
     fn of(&self, plan: &Plan, tuner: &Tuner<'_>, steps: &[(StepId, usize)]) -> Option<Bundle> {
+        let (members, from) = self.laid_out(plan, steps)?;
+        let collective = self.kind.collective();
+        let recipe = tuner.choose(&collective, &from, None).ok()?;
+        let usage = tuner.usage(&collective, &from, None, &recipe);
+        Some(Bundle { members, parts: self.kind.parts(&plan.program.mesh), recipe, usage })
+    }
+
+    /// The members of the bundle of some steps, and the layout of its operand.
+    fn laid_out(&self, plan: &Plan, steps: &[(StepId, usize)]) -> Option<(Vec<Member>, Layout)> {
         let mesh = &plan.program.mesh;
         let mut end = 0u64;
         let mut members = Vec::with_capacity(steps.len());
@@ -198,20 +218,16 @@ impl Alike {
         // Along axes of which another array is sharded, devices hold other blocks.
         let sharded = members.iter().map(|member| operand(member.step).sharding.dim_axes());
         let sharded = sharded.fold(AxisSet::NONE, AxisSet::union);
-        let (moved, parts) = match self.kind {
-            Kind::Sum(_) => (Axes::NONE, [1, 1]),
-            Kind::Gather(axes) => (axes, [1, axes.group_size(mesh)]),
-            Kind::Scatter(axes) => (axes, [axes.group_size(mesh), 1]),
+        let [parts, _] = self.kind.parts(mesh);
+        let moved = match self.kind {
+            Kind::Sum(_) => Axes::NONE,
+            Kind::Gather(axes) | Kind::Scatter(axes) => axes,
         };
         let others = sharded.without(moved.set()).in_order();
         let here = if let Kind::Gather(_) = self.kind { others.iter().chain(moved.iter()).collect() } else { others };
-        let dim = Dim { id: DimId(0), size: end.checked_mul(parts[0])?.checked_mul(here.group_size(mesh))? };
+        let dim = Dim { id: DimId(0), size: end.checked_mul(parts)?.checked_mul(here.group_size(mesh))? };
         let first = operand(members.first()?.step);
         let sharding = Sharding { dims: vec![here], ..first.sharding.clone() };
-        let from = Layout { dtype: first.dtype, dims: vec![dim], sharding };
-        let collective = self.kind.collective();
-        let recipe = tuner.choose(&collective, &from, None).ok()?;
-        let usage = tuner.usage(&collective, &from, None, &recipe);
-        Some(Bundle { members, parts, recipe, usage })
+        Some((members, Layout { dtype: first.dtype, dims: vec![dim], sharding }))
     }
 }
