@@ -273,8 +273,10 @@ impl<'a> Search<'a> {
             let counts = (0..).map(|step| 1usize << step).take_while(|parts| 2 * parts <= steps.len());
             for parts in counts.take(MOST_PARTS) {
                 let more = group.in_parts(plan, tuner, &steps, parts);
-                let bundles = before.iter().cloned().chain(more).collect();
-                self.take(Overlap { pipelines: pipelines.clone(), bundles, order: Order::Ready, whole: None });
+                let bundles = before.iter().cloned().chain(more).collect_vec();
+                if plan::are_apart(plan, &bundles) {
+                    self.take(Overlap { pipelines: pipelines.clone(), bundles, order: Order::Ready, whole: None });
+                }
             }
         }
     }

@@ -17,6 +17,9 @@ use crate::recipe::{Chosen, Tuner};
 use crate::sim::usage::StepUsage;
 use crate::units::Time;
 use itertools::Itertools;
+use petgraph::algo::is_cyclic_directed;
+use petgraph::graph::DiGraph;
+use petgraph::visit::EdgeRef;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -155,6 +158,19 @@ fn levels(plan: &Plan) -> Vec<usize> {
         levels[id.index()] = behind.max().unwrap_or(0);
     }
     levels
+}
+
+/// Whether each bundle and each kernel can be done at once: none of them waits for itself by way of others.
+pub fn are_apart(plan: &Plan, bundles: &[Bundle]) -> bool {
+    let mut units: Vec<u32> = (0..).take(plan.steps.node_count()).collect();
+    let bundled = bundles.iter().map(|bundle| bundle.steps().collect_vec());
+    for steps in plan.kernels.iter().cloned().chain(bundled) {
+        let unit = units[steps[0].index()];
+        steps.into_iter().for_each(|id| units[id.index()] = unit);
+    }
+    let edges = plan.steps.edge_references();
+    let edges = edges.map(|edge| (units[edge.source().index()], units[edge.target().index()]));
+    !is_cyclic_directed(&DiGraph::<(), ()>::from_edges(edges.filter(|(from, to)| from != to)))
 }
 
 impl Alike {

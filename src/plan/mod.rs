@@ -42,7 +42,7 @@ mod written;
 
 pub use crate::recipe::Objective;
 pub use budget::Budget;
-pub use bundle::{Alike, Bundle, Member, alike};
+pub use bundle::{Alike, Bundle, Member, alike, are_apart};
 pub use floor::{Least, least};
 pub use listing::{Item, Listing, Part, Pieces};
 pub use pipeline::{Cut, Order, Overlap, Piece, Pipeline, Run, Whole, runs};
