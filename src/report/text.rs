@@ -280,11 +280,11 @@ pub fn bundles(findings: &Findings<'_>) -> String {
         let names = names.join(", ");
         format!("bundle   {what} of {names}{more} as one collective")
     };
-    let counted = findings.bundles().iter().map(line).counts();
-    let lines = findings.bundles().iter().map(line).unique().collect_vec();
+    let lines = findings.bundles().iter().map(line).collect_vec();
+    let counted = lines.iter().counts();
     let mut text = String::new();
-    for line in lines {
-        let again = match counted[&line] {
+    for line in lines.iter().unique() {
+        let again = match counted[line] {
             1 => String::new(),
             count => format!(" ({} more such bundles)", count - 1),
         };

@@ -259,6 +259,30 @@ fn flaws_are_told_in_the_names_of_the_text() {
     ");
 }
 
+/// A reshape keeps the elements and their order: what is sliced out of it has the rows of the array, or the schedule is refused.
+#[test]
+fn reshapes_keep_elements_in_order() {
+    let source = |flat: u64, first: &str, second: &str| {
+        format!(
+            "mesh {{X: 2 ring}}\narray A: i32[I 4, J 3] = input\n%0 = input A[I_X, J] : i32[2, 3]\n\
+             %1 = reshape %0 : i32[{flat}]\n%2 = slice [{first}] %1 : i32[3]\n%3 = slice [{second}] %1 : i32[3]\n\
+             %4 = assemble %2 at [0..3], %3 at [3..6] : i32[6]\n%5 = reshape %4 : i32[2, 3]\noutput %5 = A[I_X, J]\n"
+        )
+    };
+    let proved = |text: &str| shardc(&["prove", "-"], text);
+    let right = proved(&source(6, "0..3", "3..6"));
+    assert_eq!(right.status.code(), Some(0), "{}", text(&right.stderr));
+    for (wrong, says) in [
+        (source(7, "0..3", "3..6"), "a reshape from [2, 3] to [7] changes"),
+        (source(6, "3..6", "0..3"), "proof-wrong-place"),
+        (source(6, "0..3", "2..5"), "proof-wrong-place"),
+    ] {
+        let output = proved(&wrong);
+        assert_eq!(output.status.code(), Some(1), "{wrong}");
+        assert!(text(&output.stderr).contains(says), "{}", text(&output.stderr));
+    }
+}
+
 /// Texts with one to three changes: those that can be read are proven or refused, and proven ones can be timed and
 /// compute the dense result; nothing panics.
 #[test]
