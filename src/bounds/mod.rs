@@ -87,7 +87,10 @@ impl Certificate {
 /// [`certificate`] there and where mesh axes are parts of machine axes.
 pub fn collective(collective: &Collective, from: &Layout, topology: &Topology) -> Bound {
     let links = match Shape::of(topology) {
-        _ if is_by_cells(collective) => by_cells(collective, from, topology).bound,
+        _ if is_by_cells(collective) => match by_cells(collective, from, topology) {
+            Some(demand) => irregular::bound(&Graph::of(topology), &demand, topology.scale),
+            None => parts::bound(collective, from, topology),
+        },
         Shape::Regular => regular::bound(collective, from, topology),
         Shape::Degraded | Shape::Shared => {
             let demand = Demand::new(collective, from, &topology.mesh);
@@ -119,6 +122,8 @@ pub struct Bounds<'a> {
     /// Whether the bound depends on the participating axes only.
     regular: bool,
     known: RefCell<FxHashMap<Alike, Bound>>,
+    /// Bounds of moves that depend on more than that.
+    moves: RefCell<FxHashMap<(Collective, Layout), Bound>>,
 }
 
 /// Cache key: the kind, the participating and idle axes, the device with the array of a root and its axes, the bytes per
@@ -129,7 +134,7 @@ impl<'a> Bounds<'a> {
     /// Creates an empty cache for this machine.
     pub fn new(topology: &'a Topology) -> Bounds<'a> {
         let regular = matches!(Shape::of(topology), Shape::Regular);
-        Bounds { topology, regular, known: RefCell::default() }
+        Bounds { topology, regular, known: RefCell::default(), moves: RefCell::default() }
     }
 
     /// See [`collective`].
@@ -137,7 +142,9 @@ impl<'a> Bounds<'a> {
         // With irregular links, the bound of a permutation depends on its pairs.
         let by_whom = matches!(collective, Collective::Permute { .. }) && !self.regular;
         if by_whom || is_by_cells(collective) {
-            return self::collective(collective, from, self.topology);
+            let key = (collective.clone(), from.clone());
+            let found = || self::collective(collective, from, self.topology);
+            return *self.moves.borrow_mut().entry(key).or_insert_with(found);
         }
         let mesh = &self.topology.mesh;
         let Roles { group, idle, .. } = Roles::new(collective, from, mesh);
@@ -161,7 +168,10 @@ pub fn certificate(collective: &Collective, from: &Layout, topology: &Topology) 
 /// The bound from links.
 fn by_links(collective: &Collective, from: &Layout, topology: &Topology) -> Certificate {
     match Shape::of(topology) {
-        _ if is_by_cells(collective) => by_cells(collective, from, topology),
+        _ if is_by_cells(collective) => match by_cells(collective, from, topology) {
+            Some(demand) => irregular::certificate(&Graph::of(topology), &demand, &topology.machine, topology.scale),
+            None => parts::certificate(collective, from, topology),
+        },
         Shape::Regular => {
             let certificate = regular::certificate(collective, from, topology);
             Certificate {
@@ -182,19 +192,17 @@ fn is_by_cells(collective: &Collective) -> bool {
     matches!(collective, Collective::Reshard { .. } | Collective::Shift(_))
 }
 
-/// The bound of a move between any two shardings, or along a dim: by the cells that move, if these and the devices are few.
-fn by_cells(collective: &Collective, from: &Layout, topology: &Topology) -> Certificate {
+/// The cells that a move between any two shardings, or along a dim, moves between which devices; `None` if these or the
+/// devices are many.
+fn by_cells(collective: &Collective, from: &Layout, topology: &Topology) -> Option<Demand> {
     let mesh = &topology.mesh;
     let whole = topology.axes.iter().all(|links| links.apart == 1);
-    let cells = match collective {
+    let cells = || match collective {
         Collective::Reshard { to, .. } => collective.cells(&from.sharding, to, mesh).count(),
         _ => 1,
     };
-    if !whole || mesh.device_count() > irregular::MOST_DEVICES || cells > MOST_CELLS {
-        return parts::certificate(collective, from, topology);
-    }
-    let demand = Demand::new(collective, from, mesh);
-    irregular::certificate(&Graph::of(topology), &demand, &topology.machine, topology.scale)
+    let is_small = whole && mesh.device_count() <= irregular::MOST_DEVICES && cells() <= MOST_CELLS;
+    is_small.then(|| Demand::new(collective, from, mesh))
 }
 
 /// Limit on individually counted cells.
