@@ -5,7 +5,7 @@ use crate::diag::Diagnostics;
 use crate::layout::{Dim, Layout, Sharding};
 use crate::mesh::{AxisSet, Mesh};
 use crate::plan::{Plan, StepId, StepOp, Totals};
-use crate::program::{Definition, Expectation, ExpectationKind, ExpectedMove, Program, Value, Wanted};
+use crate::program::{Definition, Expectation, ExpectationKind, ExpectedMove, Program, Repeat, Value, Wanted};
 use crate::span::Span;
 use crate::syntax::{Amount, Measure, Unit};
 use crate::topology::Topology;
@@ -147,8 +147,17 @@ fn breach(figures: &Figures<'_>, expectation: &Expectation) -> Option<Breach> {
             let belongs = |id: StepId| {
                 let user = plan.step(id).user;
                 // What is moved for the first iteration belongs to the body, whatever name it comes under.
-                let carried = plan.program.carried().find(|carried| carried.first == user);
-                let value = plan.program.value(carried.map_or(user, |carried| carried.last));
+                let carries = |repeat: &Repeat| {
+                    let carried = repeat.carried.iter().find(|own| own.first == user || own.last == user)?;
+                    let mut made = plan.program.value(carried.last).definition.operands().iter();
+                    Some((made.any(|made| repeat.body.contains(&made.index())), carried.last))
+                };
+                let value = match plan.program.repeats.iter().find_map(carries) {
+                    // What is made before the body is carried in another layout.
+                    Some((false, _)) => return false,
+                    Some((true, last)) => plan.program.value(last),
+                    None => plan.program.value(user),
+                };
                 contain(value.span) || value.call.is_some_and(contain)
             };
             let found: Vec<StepId> = plan.ids().filter(|id| plan.communicates(*id) && belongs(*id)).collect();

@@ -6,11 +6,12 @@ use crate::mesh::{AxisId, Wiring};
 use crate::plan::{Bundle, Item, Listing, Member, Part, Pieces, Plan, StepOp};
 use crate::program::{Definition, Program, Value, ValueId};
 use crate::recipe::{Flaw, Lowering, Tuner};
-use crate::schedule::{Array, ArrayId, Builder, Cut, Dense, OpId, Output, Region, Schedule};
+use crate::schedule::{Array, ArrayId, Builder, Cut, Dense, OpId, OpKind, Output, Region, Schedule};
 use crate::topology::Topology;
 use itertools::Itertools;
 use miette::SourceSpan;
 use std::borrow::Cow;
+use std::collections::HashSet;
 use thiserror::Error;
 
 /// Why a plan cannot be lowered.
@@ -133,7 +134,29 @@ pub fn listed(plan: &Plan, listing: &Listing<'_>) -> Result<Schedule, LowerError
         let sharding = plan.step(*step).layout.sharding.clone();
         schedule.outputs.push(Output { value: made[*item], array: array_id(*value), sharding });
     }
+    assert_steps(plan, listing, &made, &mut schedule);
     Ok(schedule)
+}
+
+/// Asserts the arrays that steps make, where the proof may divide the schedule.
+fn assert_steps(plan: &Plan, listing: &Listing<'_>, made: &[OpId], schedule: &mut Schedule) {
+    let sums = listing.items.iter().filter(|item| matches!(item.part, Part::Add(_)));
+    let summands: HashSet<usize> = sums.flat_map(|item| item.operands.iter().copied()).collect();
+    let mut known: HashSet<OpId> = schedule.outputs.iter().map(|output| output.value).collect();
+    for (at, item) in listing.items.iter().enumerate() {
+        let step = plan.step(item.step);
+        let is_whole = match item.part {
+            Part::Whole | Part::Join(_) | Part::Unpack(..) => true,
+            // The sum of all pieces.
+            Part::Add(_) => !summands.contains(&at),
+            Part::Given | Part::Piece { .. } | Part::Cut { .. } | Part::Pack(_) | Part::Bundled(_) => false,
+        };
+        let is_input = matches!(schedule.operation(made[at]).kind, OpKind::Input { .. });
+        if is_whole && !is_input && step.layout.sharding.open.is_empty() && known.insert(made[at]) {
+            schedule.assert(made[at], array_id(step.value), step.layout.sharding.clone());
+        }
+    }
+    schedule.assertions.sort_by_key(|assertion| assertion.value);
 }
 
 /// The operand of a bundle: in each of its parts the elements of all members, one after the other.

@@ -388,8 +388,7 @@ impl Plan {
         if self.body(id).is_none() {
             return false;
         }
-        let read = self.program.read();
-        let hands_on = |first: StepId| self.program.is_handed_on(self.step(first).value, &read);
+        let hands_on = |first: StepId| self.times(first) > 1 && self.is_read_in_its_body(first);
         let is_outside = |user: StepId| !kernel.contains(&user) && self.body(user) == self.body(id);
         !self.carried.iter().any(|(first, last)| *last == id && hands_on(*first))
             && !self.steps.neighbors(id).any(is_outside)

@@ -325,7 +325,10 @@ impl Checker {
                     Some(gives) => written.wanted.allows(gives),
                     None => value.wanted == Wanted::Free,
                 };
+                // A function may also read it, in another layout.
+                let read = || self.values[id.index() + 1..].iter().any(|user| user.definition.operands().contains(&id));
                 let settled = match &value.definition {
+                    _ if !known && value.name.is_some() && read() => false,
                     Definition::Product { .. }
                     | Definition::Reduce { .. }
                     | Definition::Map { .. }

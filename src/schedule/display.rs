@@ -33,6 +33,7 @@ impl Display for Schedule {
         for (array, name) in self.arrays.iter().zip(&names) {
             fmt_array(f, array, name, &names)?;
         }
+        let mut assertions = self.assertions.iter().sorted_by_key(|assertion| assertion.value).peekable();
         let mut step = None;
         for id in self.ids() {
             let operation = self.operation(id);
@@ -40,19 +41,27 @@ impl Display for Schedule {
                 writeln!(f, "step {}", operation.step)?;
             }
             self.fmt_operation(f, id, operation, &names)?;
+            while let Some(assertion) = assertions.next_if(|assertion| assertion.value == id) {
+                self.fmt_value(f, "assert", assertion, &names)?;
+            }
         }
         for kernel in &self.kernels {
             writeln!(f, "kernel {}", kernel.iter().map(|id| format!("%{}", id.index())).format(", "))?;
         }
         for output in &self.outputs {
-            let layout = brackets(&self.mesh, self.array(output.array), &output.sharding);
-            writeln!(f, "output %{} = {}{layout}", output.value.index(), names[output.array.index()])?;
+            self.fmt_value(f, "output", output, &names)?;
         }
         Ok(())
     }
 }
 
 impl Schedule {
+    /// Formats `output %3 = C[I_X, K]`.
+    fn fmt_value(&self, f: &mut fmt::Formatter<'_>, word: &str, output: &Output, names: &[String]) -> fmt::Result {
+        let layout = brackets(&self.mesh, self.array(output.array), &output.sharding);
+        writeln!(f, "{word} %{} = {}{layout}", output.value.index(), names[output.array.index()])
+    }
+
     /// Formats an output, `C[I_X, K]`, and its definition, `A * B by ab,bc->ac`.
     pub fn show_output(&self, output: &Output) -> (String, String) {
         let names = array_names(&self.arrays);

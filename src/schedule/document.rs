@@ -92,6 +92,8 @@ struct Document {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     kernels: Vec<Vec<u32>>,
     outputs: Vec<OutputDocument>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    assertions: Vec<OutputDocument>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]

@@ -78,6 +78,9 @@ pub struct Schedule {
     pub kernels: Vec<Vec<OpId>>,
     /// The outputs.
     pub outputs: Vec<Output>,
+    /// Values on the way to the outputs, and the arrays that they must equal. The proof checks them too, and takes them as
+    /// given afterwards; nothing else depends on them.
+    pub assertions: Vec<Output>,
 }
 
 /// An array of the dense computation.
@@ -165,7 +168,7 @@ impl Dense {
     }
 }
 
-/// An output.
+/// An output, or an assertion: a value that is an array.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Output {
     /// The value.
@@ -279,6 +282,7 @@ impl Schedule {
             operations: DiGraph::new(),
             kernels: Vec::new(),
             outputs: Vec::new(),
+            assertions: Vec::new(),
         }
     }
 
@@ -292,6 +296,14 @@ impl Schedule {
             self.operations.add_edge(*operand, id, place);
         }
         id
+    }
+
+    /// Asserts that a value is an array in a sharding, if it has the extents of its shards.
+    pub(crate) fn assert(&mut self, value: OpId, array: ArrayId, sharding: Sharding) {
+        let assertion = Output { value, array, sharding };
+        if verify::check_output(self, &assertion).is_ok() {
+            self.assertions.push(assertion);
+        }
     }
 
     /// The operation with this id.

@@ -50,6 +50,8 @@ pub struct Places {
     pub kernels: Vec<Span>,
     /// The outputs.
     pub outputs: Vec<Span>,
+    /// The assertions.
+    pub assertions: Vec<Span>,
 }
 
 /// Location and name of an operation.
@@ -111,6 +113,7 @@ impl Places {
             }
             Place::Kernel(index) => ("the kernel".to_owned(), self.kernels.get(index).copied()),
             Place::Output(index) => ("the output".to_owned(), self.outputs.get(index).copied()),
+            Place::Assertion(index) => ("the assertion".to_owned(), self.assertions.get(index).copied()),
         };
         found.message = format!("{name} is malformed: {}", malformed.flaw);
         found.labels = span.into_iter().map(|span| primary(span, "here")).collect();
@@ -196,7 +199,18 @@ impl<'a> Reader<'a> {
                 self.lacks_arrays |= read.is_err();
                 Ok(read?)
             }
-            "output" => self.output(parsed(source, span, Rule::output)?, span),
+            "output" => {
+                let output = self.output(parsed(source, span, Rule::output)?, span)?;
+                self.places.outputs.push(span);
+                self.schedule.outputs.push(output);
+                Ok(())
+            }
+            "assert" => {
+                let assertion = self.output(parsed(source, span, Rule::assertion)?, span)?;
+                self.places.assertions.push(span);
+                self.schedule.assertions.push(assertion);
+                Ok(())
+            }
             "kernel" => {
                 let pair = parsed(source, span, Rule::kernel)?;
                 let members = parts(pair, span.start).flat_map(|values| values.all(Rule::value).collect::<Vec<_>>());
@@ -350,6 +364,7 @@ fn is_fixed(rule: Rule) -> bool {
             | Rule::step_word
             | Rule::kernel_word
             | Rule::output_word
+            | Rule::assert_word
             | Rule::over_word
             | Rule::of_word
             | Rule::by_word

@@ -5,7 +5,7 @@ mod kernels;
 mod operations;
 
 use super::view::region_extents;
-use super::{ArrayId, CoordMap, Cut, OpId, Region, Schedule};
+use super::{ArrayId, CoordMap, Cut, OpId, Output, Region, Schedule};
 use crate::characters::is_word;
 use crate::layout::Sharding;
 use crate::mesh::{AxisId, AxisSet, Mesh};
@@ -61,6 +61,8 @@ pub enum Place {
     Kernel(usize),
     /// An output, by index.
     Output(usize),
+    /// An assertion, by index.
+    Assertion(usize),
 }
 
 impl fmt::Display for Place {
@@ -71,6 +73,7 @@ impl fmt::Display for Place {
             Place::Operation(index) => write!(f, "operation %{index}"),
             Place::Kernel(index) => write!(f, "kernel {index}"),
             Place::Output(index) => write!(f, "output {index}"),
+            Place::Assertion(index) => write!(f, "assertion {index}"),
         }
     }
 }
@@ -91,7 +94,7 @@ impl Malformed {
     pub fn operation(&self) -> Option<OpId> {
         match self.place {
             Place::Operation(index) => Some(OpId::new(index)),
-            Place::Mesh | Place::Array(_) | Place::Kernel(_) | Place::Output(_) => None,
+            Place::Mesh | Place::Array(_) | Place::Kernel(_) | Place::Output(_) | Place::Assertion(_) => None,
         }
     }
 }
@@ -229,7 +232,7 @@ pub enum Flaw {
 /// Whether the schedule computes what it declares is checked by the proof.
 ///
 /// # Errors
-/// The first violation in the order mesh, arrays, operations, kernels, outputs.
+/// The first violation in the order mesh, arrays, operations, kernels, outputs, assertions.
 pub fn verify(schedule: &Schedule) -> Result<Verified<'_>, Malformed> {
     let at = |place: Place| move |flaw: Flaw| Malformed { place, flaw };
     check_mesh(&schedule.mesh).map_err(at(Place::Mesh))?;
@@ -241,14 +244,21 @@ pub fn verify(schedule: &Schedule) -> Result<Verified<'_>, Malformed> {
     }
     kernels::check(schedule).map_err(|(index, flaw)| Malformed { place: Place::Kernel(index), flaw })?;
     for (index, output) in schedule.outputs.iter().enumerate() {
-        let place = at(Place::Output(index));
-        let operation = schedule.operations.node_weight(output.value);
-        let operation = operation.ok_or(Flaw::UnknownValue(output.value.index())).map_err(place)?;
-        let shard = local_extents(schedule, output.array, &output.sharding).map_err(place)?;
-        equal_extents(&shard, &operation.extents).map_err(place)?;
-        ensure(operation.dtype == schedule.array(output.array).dtype, Flaw::WrongDType).map_err(place)?;
+        check_output(schedule, output).map_err(at(Place::Output(index)))?;
+    }
+    for (index, assertion) in schedule.assertions.iter().enumerate() {
+        check_output(schedule, assertion).map_err(at(Place::Assertion(index)))?;
     }
     Ok(Verified(schedule))
+}
+
+/// Checks that a value can be an array in a sharding.
+pub(crate) fn check_output(schedule: &Schedule, output: &Output) -> Result<(), Flaw> {
+    let operation = schedule.operations.node_weight(output.value);
+    let operation = operation.ok_or(Flaw::UnknownValue(output.value.index()))?;
+    let shard = local_extents(schedule, output.array, &output.sharding)?;
+    equal_extents(&shard, &operation.extents)?;
+    ensure(operation.dtype == schedule.array(output.array).dtype, Flaw::WrongDType)
 }
 
 fn check_mesh(mesh: &Mesh) -> Result<(), Flaw> {

@@ -4,13 +4,45 @@ use petgraph::graph::DiGraph;
 use shardc::function::{Binary, Filler, Unary};
 use shardc::mesh::{AxisId, Mesh};
 use shardc::operator::Operator;
-use shardc::schedule::{CoordMap, Cut, OpId, OpKind, Operation, Schedule, Sources};
+use shardc::schedule::{Array, ArrayId, CoordMap, Cut, OpId, OpKind, Operation, Output, Schedule, Sources};
 use shardc::shift::Shift;
 
 /// All mutations of the schedule that this file defines, with names.
 pub fn mutants(schedule: &Schedule) -> impl Iterator<Item = (String, Schedule)> {
-    let schedule = schedule.clone();
-    schedule.ids().collect::<Vec<_>>().into_iter().flat_map(move |id| of_operation(&schedule, id))
+    let (schedule, other) = (schedule.clone(), schedule.clone());
+    let assertions = (0..schedule.assertions.len()).flat_map(move |place| of_assertion(&other, place));
+    schedule.ids().collect::<Vec<_>>().into_iter().flat_map(move |id| of_operation(&schedule, id)).chain(assertions)
+}
+
+/// Assertions about other values, about other arrays, and of other layouts.
+fn of_assertion(schedule: &Schedule, place: usize) -> Vec<(String, Schedule)> {
+    let mut list = Vec::new();
+    let mut push = |what: String, change: &dyn Fn(&mut Output)| {
+        let mut mutant = schedule.clone();
+        change(&mut mutant.assertions[place]);
+        list.push((format!("assertion {place}: {what}"), mutant));
+    };
+    let Output { value, array, sharding } = &schedule.assertions[place];
+    let extents = |id: OpId| (&schedule.operation(id).extents, schedule.operation(id).dtype);
+    for other in schedule.ids().filter(|other| other != value && extents(*other) == extents(*value)) {
+        push(format!("of %{}", other.index()), &|assertion| assertion.value = other);
+    }
+    let shape = |array: &Array| (array.extents.clone(), array.dtype);
+    for (other, known) in (0..).map(ArrayId).zip(&schedule.arrays) {
+        if other != *array && shape(known) == shape(schedule.array(*array)) {
+            push(format!("that it is array {}", other.index()), &|assertion| assertion.array = other);
+        }
+    }
+    for dim in 0..sharding.dims.len() {
+        for other in dim + 1..sharding.dims.len() {
+            if sharding.dims[dim] != sharding.dims[other] {
+                push(format!("dims {dim} and {other} swap axes"), &|assertion| {
+                    assertion.sharding.dims.swap(dim, other)
+                });
+            }
+        }
+    }
+    list
 }
 
 fn of_operation(schedule: &Schedule, id: OpId) -> Vec<(String, Schedule)> {

@@ -83,11 +83,11 @@ impl Reference {
         Reference { dense, open }
     }
 
-    /// Whether the schedule, or a mutant of it, has the dense result as its outputs.
+    /// Whether the schedule, or a mutant of it, has the dense result as its outputs, and what it asserts.
     pub fn is_met_by(&self, schedule: &Schedule) -> bool {
         let mesh = &schedule.mesh;
         let Some(values) = run(schedule, &self.dense, &self.open) else { return false };
-        schedule.outputs.iter().all(|output| {
+        schedule.outputs.iter().chain(&schedule.assertions).all(|output| {
             let value = &values[output.value.index()];
             let axes = if is_whole(&output.sharding) { Axes::NONE } else { output.sharding.open.in_order() };
             let array = schedule.array(output.array);

@@ -2,7 +2,7 @@
 
 use super::{
     ArrayDocument, AxisDocument, CutDocument, DefinitionDocument, Document, DocumentError, MeshDocument, OpDocument,
-    OperationDocument, RouteDocument, SCHEMA, ShardingDocument, SourcesDocument,
+    OperationDocument, OutputDocument, RouteDocument, SCHEMA, ShardingDocument, SourcesDocument,
 };
 use crate::einsum::Einsum;
 use crate::kernel::Kernel;
@@ -40,11 +40,16 @@ pub(super) fn schedule(document: Document) -> Result<Schedule, DocumentError> {
     }
     let id = |value: u32| OpId::new(value as usize);
     schedule.kernels = document.kernels.into_iter().map(|kernel| kernel.into_iter().map(id).collect()).collect();
-    for (index, entry) in document.outputs.into_iter().enumerate() {
-        let reader = Reader { mesh: &schedule.mesh, place: Place::Output(index) };
-        let sharding = reader.sharding(entry.sharding)?;
-        schedule.outputs.push(Output { value: OpId::new(entry.value as usize), array: ArrayId(entry.array), sharding });
-    }
+    let read = |(place, entry): (Place, OutputDocument)| {
+        let sharding = Reader { mesh: &schedule.mesh, place }.sharding(entry.sharding)?;
+        Ok(Output { value: OpId::new(entry.value as usize), array: ArrayId(entry.array), sharding })
+    };
+    let outputs = document.outputs.into_iter().enumerate().map(|(index, entry)| (Place::Output(index), entry));
+    let outputs = outputs.map(read).collect::<Result<_, DocumentError>>()?;
+    let assertions = document.assertions.into_iter().enumerate();
+    let assertions = assertions.map(|(index, entry)| (Place::Assertion(index), entry));
+    schedule.assertions = assertions.map(read).collect::<Result<_, DocumentError>>()?;
+    schedule.outputs = outputs;
     Ok(schedule)
 }
 

@@ -6,23 +6,24 @@ use super::{
 };
 use crate::layout::Sharding;
 use crate::mesh::{Axes, Axis, AxisId, Mesh};
-use crate::schedule::{Array, CoordMap, Cut, Dense, OpId, OpKind, Region, Route, Schedule, Sources, words};
+use crate::schedule::{Array, CoordMap, Cut, Dense, OpId, OpKind, Output, Region, Route, Schedule, Sources, words};
 use crate::supply::Supply;
 
 pub(super) fn document(schedule: &Schedule) -> Document {
     let mesh = &schedule.mesh;
-    let outputs = schedule.outputs.iter().map(|output| OutputDocument {
+    let output = |output: &Output| OutputDocument {
         value: number(output.value),
         array: output.array.0,
         sharding: sharding(mesh, &output.sharding),
-    });
+    };
     Document {
         schema: SCHEMA.to_owned(),
         mesh: mesh_document(mesh),
         arrays: schedule.arrays.iter().map(array).collect(),
         operations: schedule.ids().map(|id| operation(schedule, id)).collect(),
         kernels: schedule.kernels.iter().map(|kernel| kernel.iter().copied().map(number).collect()).collect(),
-        outputs: outputs.collect(),
+        outputs: schedule.outputs.iter().map(output).collect(),
+        assertions: schedule.assertions.iter().map(output).collect(),
     }
 }
 

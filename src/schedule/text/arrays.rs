@@ -129,16 +129,15 @@ impl<'a> Reader<'a> {
         }
     }
 
-    pub(super) fn output(&mut self, pair: Pair<'a, Rule>, span: Span) -> Told<()> {
+    /// Parses the value, the array and the layout of an output or an assertion.
+    pub(super) fn output(&self, pair: Pair<'a, Rule>, span: Span) -> Told<Output> {
         let mut inner = parts(pair, span.start);
         let (Some(value), Some(array), Some(layout)) = (inner.next(), inner.next(), inner.next()) else {
-            return Ok(());
+            return Err(None);
         };
         let (value, array) = (self.value(&value)?, self.array_named(&array)?);
         let sharding = self.sharding(array, &layout)?;
-        self.places.outputs.push(span);
-        self.schedule.outputs.push(Output { value, array, sharding });
-        Ok(())
+        Ok(Output { value, array, sharding })
     }
 
     /// Parses `[I_X, J]{U_Y}` for an array with these dims.

@@ -172,6 +172,7 @@ fn name(rule: Rule) -> &'static str {
         Rule::array | Rule::array_word => "`array`",
         Rule::step | Rule::step_word => "`step`",
         Rule::output | Rule::output_word => "`output`",
+        Rule::assertion | Rule::assert_word => "`assert`",
         Rule::operation | Rule::value | Rule::values | Rule::piece => "a value such as `%3`",
         Rule::axis | Rule::part | Rule::axis_name => "the name of an axis",
         Rule::axes | Rule::axis_list | Rule::axis_run => "axes: `X`, `XY` or `{data,model}`",

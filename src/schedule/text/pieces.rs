@@ -3,7 +3,7 @@
 use crate::span::Span;
 
 /// Keywords of statements; other statements begin with a value: `%left = `.
-const WORDS: [&str; 5] = ["mesh", "array", "step", "kernel", "output"];
+const WORDS: [&str; 6] = ["mesh", "array", "step", "kernel", "output", "assert"];
 
 /// The statements in order, trimmed. A statement extends to the start of the next one.
 pub(super) fn pieces(source: &str) -> Vec<Span> {

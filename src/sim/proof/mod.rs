@@ -5,7 +5,8 @@
 //! their sums. At the end, each device must hold exactly the output elements that the output's sharding assigns to
 //! it, with every contribution exactly once. The cost depends on the numbers of devices, operations and pieces, not
 //! on array sizes. Along an axis where all devices perform the same operations up to their position, one device is
-//! followed. The blocks of the other devices are its blocks, rotated.
+//! followed. The blocks of the other devices are its blocks, rotated. Layers that do the same are followed once, if the
+//! schedule asserts what lies between them.
 //!
 //! ```text
 //! padding   checks that padding reaches no result
@@ -23,6 +24,7 @@
 //! run       runs the operations in order
 //! compute   products and functions
 //! outputs   checks the outputs
+//! segments  divides a schedule at the values that it asserts; equal parts are followed once
 //! ```
 
 mod block;
@@ -37,6 +39,7 @@ mod outputs;
 mod padding;
 mod parts;
 mod run;
+mod segments;
 mod strided;
 mod symmetry;
 mod terms;
@@ -59,11 +62,11 @@ pub struct Proof {
     pub operations: usize,
     /// Number of devices for which the proof holds.
     pub devices: usize,
-    /// Number of devices followed. The others do the same, translated along the mesh.
+    /// Number of devices followed, the most of all segments. The others do the same, translated along the mesh.
     pub followed: usize,
-    /// Axes along which one device represents all.
+    /// Axes along which one device represents all, in all segments.
     pub collapsed: AxisSet,
-    /// Number of block pieces followed, summed over operations and devices.
+    /// Number of block pieces followed, summed over operations and devices of different segments.
     pub pieces: usize,
     /// Names of the declared kernels, whose sharding rules are taken as declared.
     pub kernels: Vec<String>,
@@ -74,10 +77,11 @@ pub struct Proof {
 /// Arithmetic is taken as exact: sums may be reassociated and reordered.
 ///
 /// # Errors
-/// The first flaw, in this order: malformed schedules, operations in list order (lowest device first), outputs.
-/// [`Flaw::TooLarge`] means only that the schedule is too large to prove.
+/// The first flaw, in this order: malformed schedules, operations in list order (lowest device first), each with what is
+/// asserted of its value, outputs. [`Flaw::TooLarge`] means only that the schedule is too large to prove.
 pub fn prove(schedule: &Schedule) -> Result<Proof, Flaw> {
-    run::run(sound(schedule)?)
+    let verified = sound(schedule)?;
+    segments::run(verified).map_or_else(|| run::run(verified), Ok)
 }
 
 /// As [`prove`], but follows all operations on all devices, without using symmetry.

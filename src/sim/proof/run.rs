@@ -15,8 +15,9 @@ use crate::mesh::{AxisId, AxisSet, DeviceId, Mesh};
 use crate::operator::Operator;
 use crate::schedule::presence::Presence;
 use crate::schedule::view::region_at;
-use crate::schedule::{ArrayId, Dense, OpId, OpKind, Operation, Region, Verified};
+use crate::schedule::{ArrayId, Dense, OpId, OpKind, Operation, Output, Region, Schedule, Verified};
 use itertools::Itertools;
+use rustc_hash::FxHashMap;
 use std::rc::Rc;
 
 /// Maximum of devices times operations and operands. A value on a device takes a few machine words even if it is
@@ -110,6 +111,8 @@ pub(super) fn follow_telling(schedule: Verified<'_>, symmetry: Symmetry, seen: S
     let mut run = Run { schedule, symmetry, terms: Terms::default(), arrays: Vec::new(), closed, pieces: 0 };
     run.declare_arrays()?;
     let mut uses = schedule.uses();
+    let mut assertions: FxHashMap<OpId, Vec<&Output>> = FxHashMap::default();
+    schedule.schedule().assertions.iter().for_each(|own| assertions.entry(own.value).or_default().push(own));
     let mut values: Vec<Value> = Vec::with_capacity(operations);
     for id in schedule.ids() {
         let operands = schedule.operands(id);
@@ -117,6 +120,9 @@ pub(super) fn follow_telling(schedule: Verified<'_>, symmetry: Symmetry, seen: S
         let value = run.operation(id, &given)?;
         run.spend(value.blocks.iter().flatten().map(|block| block.pieces.len()).sum())?;
         seen(&mut run, id, &value)?;
+        for asserted in assertions.get(&id).into_iter().flatten() {
+            run.output(asserted, &value)?;
+        }
         values.push(value);
         for operand in operands {
             uses[operand.index()] -= 1;
@@ -128,12 +134,17 @@ pub(super) fn follow_telling(schedule: Verified<'_>, symmetry: Symmetry, seen: S
     for output in &schedule.outputs {
         run.output(output, &values[output.value.index()])?;
     }
+    let (collapsed, kernels) = (run.symmetry.orbits.axes(), kernels(schedule.schedule()));
+    Ok(Proof { operations, devices, followed, collapsed, pieces: run.pieces, kernels })
+}
+
+/// Names of the declared kernels that the arrays of a schedule use.
+pub(super) fn kernels(schedule: &Schedule) -> Vec<String> {
     let called = schedule.arrays.iter().filter_map(|array| match &array.definition {
         Dense::Kernel { kernel, .. } => Some(kernel.name.clone()),
         Dense::Input { .. } | Dense::Product { .. } | Dense::Reduce { .. } | Dense::Map { .. } => None,
     });
-    let (collapsed, kernels) = (run.symmetry.orbits.axes(), called.unique().collect());
-    Ok(Proof { operations, devices, followed, collapsed, pieces: run.pieces, kernels })
+    called.unique().collect()
 }
 
 impl Run<'_> {

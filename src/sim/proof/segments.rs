@@ -1,0 +1,239 @@
+//! Proof in segments, between the values that a schedule asserts.
+//!
+//! A value that is proven to be an array in a sharding may be an input of everything that follows, however it was made.
+//! So every assertion and every output is a goal of its own: the operations that lead to it from the asserted values
+//! before it, which are its inputs. Goals of equal layers and equal pieces are equal schedules up to names, and each is
+//! proven once. The cost grows with the number of different goals. Symmetry is looked for in each goal, too: arrays that
+//! rotate differently in two collectives are no obstacle if a value between them is asserted.
+//!
+//! ```text
+//! x1 ── gather, product, scatter ──▶ x2 ── gather, product, scatter ──▶ x3
+//!       goal x2, from the input x1         goal x3, from the input x2: the same schedule
+//! ```
+//!
+//! What is assembled to an asserted value is a part of it, and may be cut out of it again.
+//!
+//! A goal takes only values before it as given, so none is used in its own proof. It may fail although the schedule is right: if it also needs to know how an asserted value was made, such as that
+//! its array is the sum of an open one. Then the whole schedule is followed.
+
+use super::{Proof, run};
+use crate::schedule::{
+    Array, ArrayId, Cut, Dense, OpId, OpKind, Operation, Output, Region, Schedule, Verified, verify,
+};
+use crate::span::Span;
+use rustc_hash::{FxHashMap, FxHasher};
+use std::collections::BTreeSet;
+use std::hash::{Hash, Hasher};
+
+/// Maximum number of operations in all goals, as a multiple of those of the schedule: an operation may lead to several.
+const MOST_SHARED: usize = 2;
+
+/// The proof of all goals; `None` if one of them does not follow from the asserted values before it.
+pub(super) fn run(schedule: Verified<'_>) -> Option<Proof> {
+    let cutter = Cutter::new(schedule.schedule())?;
+    let mut proof = Proof {
+        operations: schedule.operations.node_count(),
+        devices: schedule.mesh.device_count(),
+        followed: 1,
+        collapsed: schedule.mesh.axis_ids().filter(|axis| schedule.mesh.size(*axis) > 1).collect(),
+        pieces: 0,
+        kernels: run::kernels(schedule.schedule()),
+    };
+    let mut known: FxHashMap<u64, Vec<Schedule>> = FxHashMap::default();
+    let mut left = schedule.operations.node_count().saturating_mul(MOST_SHARED);
+    for goal in schedule.assertions.iter().chain(&schedule.outputs) {
+        let segment = cutter.segment(goal, left)?;
+        left -= segment.operations.node_count();
+        let alike = known.entry(digest(&segment)).or_default();
+        if alike.iter().any(|other| are_equal(other, &segment)) {
+            continue;
+        }
+        let own = run::run(verify(&segment).ok()?).ok()?;
+        proof.followed = proof.followed.max(own.followed);
+        proof.collapsed = proof.collapsed.intersection(own.collapsed);
+        proof.pieces = proof.pieces.saturating_add(own.pieces);
+        alike.push(segment);
+    }
+    Some(proof)
+}
+
+/// A schedule, and what is asserted of its values.
+struct Cutter<'a> {
+    schedule: &'a Schedule,
+    /// The operands of each operation.
+    operands: Vec<Vec<OpId>>,
+    /// What each value is, if anything is asserted of it.
+    given: Vec<Option<Given<'a>>>,
+}
+
+/// What is asserted of a value.
+#[derive(Clone, Copy)]
+enum Given<'a> {
+    /// It is an array in a sharding without open sums.
+    Whole(&'a Output),
+    /// It is the same region of such a value on every device.
+    Part { of: &'a Output, view: &'a [u64], region: &'a Region },
+}
+
+impl<'a> Given<'a> {
+    /// The value that it is, or is a part of.
+    fn whole(self) -> &'a Output {
+        match self {
+            Given::Whole(output) | Given::Part { of: output, .. } => output,
+        }
+    }
+}
+
+impl<'a> Cutter<'a> {
+    /// Returns `None` without assertions.
+    fn new(schedule: &'a Schedule) -> Option<Cutter<'a>> {
+        if schedule.assertions.is_empty() {
+            return None;
+        }
+        let operands: Vec<Vec<OpId>> = schedule.ids().map(|id| schedule.operands(id)).collect();
+        let closed = || {
+            let all = schedule.assertions.iter().chain(&schedule.outputs);
+            all.filter(|output| output.sharding.open.is_empty())
+        };
+        let mut given = vec![None; operands.len()];
+        for output in closed() {
+            given[output.value.index()] = Some(Given::Whole(output));
+        }
+        for output in closed() {
+            let OpKind::Assemble { view, places } = &schedule.operation(output.value).kind else { continue };
+            for (operand, region) in operands[output.value.index()].iter().zip(places) {
+                if region.iter().all(|cut| !matches!(cut, Cut::At(_))) {
+                    given[operand.index()].get_or_insert(Given::Part { of: output, view, region });
+                }
+            }
+        }
+        Some(Cutter { schedule, operands, given })
+    }
+
+    /// The operations that lead to a goal from values that are given before it; `None` if there are more than `most`.
+    fn segment(&self, goal: &Output, most: usize) -> Option<Schedule> {
+        let (mut cone, mut open) = (BTreeSet::new(), vec![goal.value]);
+        while let Some(id) = open.pop() {
+            if !cone.insert(id) {
+                continue;
+            }
+            if cone.len() > most {
+                return None;
+            }
+            if self.given(goal, id).is_none() {
+                open.extend(&self.operands[id.index()]);
+            }
+        }
+        let arrays = self.arrays(goal, &cone);
+        let place = |array: ArrayId| {
+            let place = arrays.iter().position(|(known, _)| *known == array).expect("all arrays of the goal are known");
+            ArrayId(u32::try_from(place).expect("there are not more than in the schedule"))
+        };
+        let definitions = arrays.iter().map(|(id, is_given)| self.array(*id, *is_given, place));
+        let mut segment = Schedule::new(self.schedule.mesh.clone());
+        segment.arrays = definitions.collect();
+        let mut made: FxHashMap<OpId, OpId> = FxHashMap::default();
+        let push = |segment: &mut Schedule, id: OpId, kind: OpKind, operands: &[OpId]| {
+            let Operation { dtype, extents, .. } = self.schedule.operation(id);
+            let (dtype, extents) = (*dtype, extents.clone());
+            segment.push(Operation { kind, dtype, extents, step: 0, method: None, span: Span::default() }, operands)
+        };
+        let input = |output: &Output| OpKind::Input { array: place(output.array), sharding: output.sharding.clone() };
+        for id in cone {
+            let own = match (self.given(goal, id), &self.schedule.operation(id).kind) {
+                (Some(Given::Whole(output)), _) => match made.get(&id) {
+                    // A part of it came first.
+                    Some(own) => *own,
+                    None => push(&mut segment, id, input(output), &[]),
+                },
+                (Some(Given::Part { of, view, region }), _) => {
+                    let whole = made.entry(of.value).or_insert_with(|| push(&mut segment, of.value, input(of), &[]));
+                    let kind = OpKind::Slice { view: view.to_vec(), region: region.clone() };
+                    push(&mut segment, id, kind, &[*whole])
+                }
+                (None, OpKind::Input { array, sharding }) => {
+                    let kind = OpKind::Input { array: place(*array), sharding: sharding.clone() };
+                    push(&mut segment, id, kind, &[])
+                }
+                (None, kind) => {
+                    let operands: Vec<OpId> = self.operands[id.index()].iter().map(|operand| made[operand]).collect();
+                    push(&mut segment, id, kind.clone(), &operands)
+                }
+            };
+            made.insert(id, own);
+        }
+        let (value, array) = (made[&goal.value], place(goal.array));
+        segment.outputs.push(Output { value, array, sharding: goal.sharding.clone() });
+        Some(segment)
+    }
+
+    /// What is known of a value before a goal.
+    fn given(&self, goal: &Output, id: OpId) -> Option<Given<'a>> {
+        self.given[id.index()].filter(|given| given.whole().value < goal.value)
+    }
+
+    /// The arrays of a goal, operands first, and whether each is given.
+    fn arrays(&self, goal: &Output, cone: &BTreeSet<OpId>) -> Vec<(ArrayId, bool)> {
+        let given = cone.iter().filter_map(|id| match (self.given(goal, *id), &self.schedule.operation(*id).kind) {
+            (Some(given), _) => Some(given.whole().array),
+            (None, OpKind::Input { array, .. }) => Some(*array),
+            (None, _) => None,
+        });
+        let given: BTreeSet<ArrayId> = given.collect();
+        let (mut all, mut open) = (given.clone(), vec![goal.array]);
+        while let Some(array) = open.pop() {
+            if all.insert(array) {
+                open.extend(self.schedule.array(array).definition.operands());
+            }
+        }
+        all.into_iter().map(|array| (array, given.contains(&array))).collect()
+    }
+
+    /// An array without its name, among those of a goal.
+    fn array(&self, id: ArrayId, is_given: bool, place: impl Fn(ArrayId) -> ArrayId) -> Array {
+        let array = self.schedule.array(id);
+        let definition = match &array.definition {
+            _ if is_given => Dense::INPUT,
+            Dense::Input { .. } => Dense::INPUT,
+            Dense::Product { operands, einsum } => {
+                Dense::Product { operands: operands.map(&place), einsum: einsum.clone() }
+            }
+            Dense::Reduce { operator, operand, einsum } => {
+                Dense::Reduce { operator: *operator, operand: place(*operand), einsum: einsum.clone() }
+            }
+            Dense::Kernel { kernel, operands } => {
+                Dense::Kernel { kernel: kernel.clone(), operands: operands.iter().copied().map(&place).collect() }
+            }
+            Dense::Map { function, operands, einsum } => Dense::Map {
+                function: *function,
+                operands: operands.iter().copied().map(&place).collect(),
+                einsum: einsum.clone(),
+            },
+        };
+        Array { name: String::new(), definition, ..array.clone() }
+    }
+}
+
+/// A number that equal segments share.
+fn digest(segment: &Schedule) -> u64 {
+    let mut hasher = FxHasher::default();
+    for operation in segment.operations.node_weights() {
+        (std::mem::discriminant(&operation.kind), &operation.extents, operation.dtype).hash(&mut hasher);
+    }
+    for edge in segment.operations.raw_edges() {
+        (edge.source(), edge.target(), edge.weight).hash(&mut hasher);
+    }
+    hasher.finish()
+}
+
+/// Whether two segments of one schedule are the same.
+fn are_equal(one: &Schedule, other: &Schedule) -> bool {
+    let edges = |segment: &Schedule| {
+        let edges = segment.operations.raw_edges().iter();
+        edges.map(|edge| (edge.source(), edge.target(), edge.weight)).collect::<Vec<_>>()
+    };
+    one.outputs == other.outputs
+        && one.arrays == other.arrays
+        && one.operations.node_weights().eq(other.operations.node_weights())
+        && edges(one) == edges(other)
+}
