@@ -545,7 +545,7 @@ fn is_larger_than_proven(plan: &Plan) -> bool {
         return false;
     }
     let unrolled = unroll::unroll(plan).unwrap_or_else(|_| unroll::once(plan));
-    lower::lower(&unrolled).is_ok_and(|schedule| recipe::is_larger_than_proven(&schedule))
+    lower::lower(&unrolled).is_ok_and(|schedule| recipe::is_too_large(&schedule))
 }
 
 /// Lowers and proves a plan. The compiler emits only proven schedules.

@@ -38,6 +38,9 @@ const LEAST_SAVING: u128 = 100;
 /// Cost of lowering an operation, as the number of devices the clock could follow in the same time.
 const LOWERING: usize = 8;
 
+/// Effort for each operation of a long program: a few schedules in pieces.
+const EFFORT_OF_AN_OPERATION: usize = 40 * LOWERING;
+
 /// Limit on runs times operations up to which each run is tried within the whole schedule; above it, separately.
 const MOST_AT_ONCE: usize = 20_000;
 
@@ -47,7 +50,7 @@ const MOST_AT_ONCE: usize = 20_000;
 ///
 /// - `tuner`: finds recipes of collectives that are repeated this many times in sequence; on the mesh of the plan.
 /// - `topology`: the topology that the plan refers to.
-/// - `effort`: limit on operations times followed devices, over all schedules tried.
+/// - `effort`: limit on operations times followed devices, over all schedules tried; more for long programs.
 pub fn overlapped<'a>(plan: Plan, tuner: impl Fn(u64) -> Tuner<'a>, topology: &Topology, effort: usize) -> Plan {
     let Ok(unrolled) = unroll::unroll(&plan) else { return plan };
     let counts = (0..=MOST_PIECES.ilog2()).map(|step| 1 << step);
@@ -64,7 +67,7 @@ pub fn overlapped<'a>(plan: Plan, tuner: impl Fn(u64) -> Tuner<'a>, topology: &T
 /// - `unrolled`: the plan with its repeats unrolled.
 fn with_overlap(mut plan: Plan, unrolled: &Plan, mut overlap: Overlap, topology: &Topology) -> Plan {
     let listed = lower::listed(unrolled, &Listing::overlapped(unrolled, &overlap, topology));
-    overlap.whole = listed.ok().filter(|schedule| !recipe::is_larger_than_proven(schedule)).and_then(|schedule| {
+    overlap.whole = listed.ok().filter(|schedule| !recipe::is_too_large(schedule)).and_then(|schedule| {
         let schedule = Verified::emitted(&schedule);
         let time = clock::run_below(schedule, topology, Time::MAX).ok()??.makespan;
         Some(Whole { time, peak: usage::of(schedule).peak })
@@ -160,6 +163,7 @@ impl<'a> Search<'a> {
         search.spend(&schedule)?;
         let timing = clock::run_below(verified, topology, Time::MAX).ok()??;
         (search.time, search.operations) = (timing.makespan, schedule.operations.node_count());
+        search.left = search.left.max(search.operations.saturating_mul(EFFORT_OF_AN_OPERATION));
         let engines = timing.engines.iter().copied().max().unwrap_or_default();
         let busy = engines.max(timing.busiest_link_time());
         // One message takes less time than several small ones, also on links that are always busy.

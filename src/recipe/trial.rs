@@ -15,8 +15,21 @@ pub const MOST_WORK: usize = 1 << 25;
 /// Effort of a simulation that takes about a millisecond.
 const SMALL: usize = 1 << 15;
 
-/// Whether a schedule exceeds the limit of the proof. Symmetry is analysed only if it matters.
+/// Whether a schedule exceeds the limit of the proof. Symmetry and segments are analysed only if they matter.
 pub fn is_larger_than_proven(schedule: &Schedule) -> bool {
+    is_larger_than_followed(schedule) && {
+        let work = verify(schedule).ok().and_then(proof::work_in_segments);
+        work.is_none_or(|work| work > MOST_WORK)
+    }
+}
+
+/// Whether a schedule exceeds the limit of the proof, or cannot be proven in the segments that bring it below the limit.
+pub fn is_too_large(schedule: &Schedule) -> bool {
+    is_larger_than_proven(schedule) || is_larger_than_followed(schedule) && proof::prove(schedule).is_err()
+}
+
+/// Whether a schedule exceeds the limit of a proof without segments.
+fn is_larger_than_followed(schedule: &Schedule) -> bool {
     let is_more = |devices: usize| work(schedule).saturating_mul(devices) > MOST_WORK;
     is_more(schedule.mesh.device_count()) && is_more(verify(schedule).map_or(usize::MAX, proof::followed))
 }

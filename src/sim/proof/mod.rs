@@ -92,7 +92,13 @@ pub fn prove_uncollapsed(schedule: &Schedule) -> Result<Proof, Flaw> {
     run::run_uncollapsed(sound(schedule)?)
 }
 
-/// Estimates the number of devices that a proof would follow.
+/// Estimates the operations and operands that a proof in segments would follow, times devices; `None` if there are no
+/// segments.
+pub fn work_in_segments(schedule: Verified<'_>) -> Option<usize> {
+    segments::work(schedule)
+}
+
+/// Estimates the number of devices that a proof without segments would follow.
 pub fn followed(schedule: Verified<'_>) -> usize {
     symmetry::Symmetry::new(schedule, symmetry::candidates(schedule)).orbits.representatives().len()
 }

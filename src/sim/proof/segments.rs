@@ -26,11 +26,10 @@ use std::collections::BTreeSet;
 use std::hash::{Hash, Hasher};
 
 /// Maximum number of operations in all goals, as a multiple of those of the schedule: an operation may lead to several.
-const MOST_SHARED: usize = 2;
+const MOST_SHARED: usize = 4;
 
 /// The proof of all goals; `None` if one of them does not follow from the asserted values before it.
 pub(super) fn run(schedule: Verified<'_>) -> Option<Proof> {
-    let cutter = Cutter::new(schedule.schedule())?;
     let mut proof = Proof {
         operations: schedule.operations.node_count(),
         devices: schedule.mesh.device_count(),
@@ -39,22 +38,43 @@ pub(super) fn run(schedule: Verified<'_>) -> Option<Proof> {
         pieces: 0,
         kernels: run::kernels(schedule.schedule()),
     };
+    for_each(schedule, |segment| {
+        let own = run::run(verify(segment).ok()?).ok()?;
+        proof.followed = proof.followed.max(own.followed);
+        proof.collapsed = proof.collapsed.intersection(own.collapsed);
+        proof.pieces = proof.pieces.saturating_add(own.pieces);
+        Some(())
+    })?;
+    Some(proof)
+}
+
+/// Estimated operations and operands of all segments, times the devices to follow; `None` without assertions.
+pub(super) fn work(schedule: Verified<'_>) -> Option<usize> {
+    let mut work = 0usize;
+    for_each(schedule, |segment| {
+        let own = segment.operations.node_count() + segment.operations.edge_count();
+        work = work.saturating_add(own.saturating_mul(super::followed(verify(segment).ok()?)));
+        Some(())
+    })?;
+    Some(work)
+}
+
+/// Passes each segment that differs from those before it; `None` without assertions, with too many operations in all, or if
+/// `each` returns that.
+fn for_each(schedule: Verified<'_>, mut each: impl FnMut(&Schedule) -> Option<()>) -> Option<()> {
+    let cutter = Cutter::new(schedule.schedule())?;
     let mut known: FxHashMap<u64, Vec<Schedule>> = FxHashMap::default();
     let mut left = schedule.operations.node_count().saturating_mul(MOST_SHARED);
     for goal in schedule.assertions.iter().chain(&schedule.outputs) {
         let segment = cutter.segment(goal, left)?;
         left -= segment.operations.node_count();
         let alike = known.entry(digest(&segment)).or_default();
-        if alike.iter().any(|other| are_equal(other, &segment)) {
-            continue;
+        if !alike.iter().any(|other| are_equal(other, &segment)) {
+            each(&segment)?;
+            alike.push(segment);
         }
-        let own = run::run(verify(&segment).ok()?).ok()?;
-        proof.followed = proof.followed.max(own.followed);
-        proof.collapsed = proof.collapsed.intersection(own.collapsed);
-        proof.pieces = proof.pieces.saturating_add(own.pieces);
-        alike.push(segment);
     }
-    Some(proof)
+    Some(())
 }
 
 /// A schedule, and what is asserted of its values.
