@@ -39,7 +39,7 @@ const LEAST_SAVING: u128 = 100;
 const LOWERING: usize = 8;
 
 /// Effort for each operation of a long program: a few schedules in pieces.
-const EFFORT_OF_AN_OPERATION: usize = 40 * LOWERING;
+const EFFORT_OF_AN_OPERATION: usize = 16 * LOWERING;
 
 /// Limit on runs times operations up to which each run is tried within the whole schedule; above it, separately.
 const MOST_AT_ONCE: usize = 20_000;

@@ -2,7 +2,7 @@
 
 use crate::dtype::DType;
 use crate::layout::Sharding;
-use crate::schedule::{Array, ArrayId, Builder, Dense, OpId, Schedule, Verified, verify};
+use crate::schedule::{Array, ArrayId, Builder, Dense, OpId, Schedule, Verified};
 use crate::sim::clock::{self, AxisLoad};
 use crate::sim::proof;
 use crate::span::Span;
@@ -18,7 +18,7 @@ const SMALL: usize = 1 << 15;
 /// Whether a schedule exceeds the limit of the proof. Symmetry and segments are analysed only if they matter.
 pub fn is_larger_than_proven(schedule: &Schedule) -> bool {
     is_larger_than_followed(schedule) && {
-        let work = verify(schedule).ok().and_then(proof::work_in_segments);
+        let work = proof::work_in_segments(Verified::emitted(schedule));
         work.is_none_or(|work| work > MOST_WORK)
     }
 }
@@ -31,7 +31,7 @@ pub fn is_too_large(schedule: &Schedule) -> bool {
 /// Whether a schedule exceeds the limit of a proof without segments.
 fn is_larger_than_followed(schedule: &Schedule) -> bool {
     let is_more = |devices: usize| work(schedule).saturating_mul(devices) > MOST_WORK;
-    is_more(schedule.mesh.device_count()) && is_more(verify(schedule).map_or(usize::MAX, proof::followed))
+    is_more(schedule.mesh.device_count()) && is_more(proof::followed(Verified::emitted(schedule)))
 }
 
 /// Number of operations and operands.
