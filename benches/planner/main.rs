@@ -4,9 +4,9 @@
 
 mod programs;
 
-use programs::{gpt3, layers, product, proven};
+use programs::{gpt3, layers, llama, mlp, product, proven, training};
 use shardc::compiler::{self, Options, Overlapping, Resharding};
-use shardc::costs::CostModel;
+use shardc::costs::{CostModel, floor};
 use shardc::plan::Plan;
 use shardc::program::Program;
 use shardc::units::show_seconds;
@@ -32,6 +32,7 @@ fn options(model: &str) -> Options {
 fn main() {
     corpus();
     repeated();
+    models();
     statements();
     axes();
 }
@@ -89,6 +90,33 @@ fn repeated() {
     for costs in MODELS {
         let (plan, seconds) = planned(&gpt3(), costs);
         println!("| {costs} | {} | {} |", show_seconds(seconds), proven(&plan));
+    }
+}
+
+fn models() {
+    println!(
+        "\n## Models\n\n| model | time | steps in sequence | | with overlap | |\n| --- | ---: | ---: | --- | ---: | --- |"
+    );
+    let open = ("LLaMA-3 70B, 80 layers, all layouts open, 8x8, `limit memory 10GB`".to_owned(), llama());
+    let trained = [32, 200].map(|count| (format!("training step of {count} layers, 8x8"), training(count)));
+    let products = (5..=8).map(|axes| (format!("MLP, {axes} axes of 2"), mlp(axes)));
+    for (name, source) in std::iter::once(open).chain(trained).chain(products) {
+        let (program, _) = compiler::check(&source);
+        let program = program.expect("a program");
+        let options = Options::default();
+        let start = Instant::now();
+        let compiled = compiler::compile(&program, &options).expect("a proven schedule");
+        let (plan, scale) = (&compiled.plan, compiled.topology.scale);
+        let (least, whole) = (floor(plan, &compiled.topology), plan.time());
+        let seconds = start.elapsed().as_secs_f64();
+        let bound = least.map_or("no bound".to_owned(), |least| format!("{:.2}x the bound", whole.ratio(least.time)));
+        println!(
+            "| {name} | {} | {} | {} | {} | {bound} |",
+            show_seconds(seconds),
+            scale.show(plan.totals().time()),
+            proven(plan),
+            scale.show(whole),
+        );
     }
 }
 

@@ -39,6 +39,56 @@ pub fn layers(count: usize, residual: bool) -> String {
     text
 }
 
+/// Layers of two products each, forward and backward, unrolled.
+pub fn training(count: usize) -> String {
+    let mut text =
+        "mesh {X: 8 ring, Y: 8 ring} on tpu_v5p\ndims {B: 65536, D: 8192, F: 28672}\nx0: bf16[B_X, D_Y]\n".to_owned();
+    for layer in 0..count {
+        let next = layer + 1;
+        write!(
+            text,
+            "V{layer}: bf16[D_X, F_Y]\nW{layer}: bf16[F_Y, D_X]\nh{layer} = x{layer} * V{layer}\na{layer} = gelu(h{layer})\n\
+             x{next} = a{layer} * W{layer}\n"
+        )
+        .expect("text grows");
+    }
+    writeln!(text, "g{count} = 2 * x{count}").expect("text grows");
+    for layer in (0..count).rev() {
+        let next = layer + 1;
+        write!(
+            text,
+            "dW{layer}[F_Y, D_X] = a{layer} * g{next}\nda{layer} = g{next} * W{layer}\n\
+             dh{layer} = da{layer} .* gelu(h{layer})\ndV{layer}[D_X, F_Y] = x{layer} * dh{layer}\n"
+        )
+        .expect("text grows");
+        if layer > 0 {
+            writeln!(text, "g{layer} = dh{layer} * V{layer}").expect("text grows");
+        }
+    }
+    let gradients: Vec<String> = (0..count).map(|layer| format!("dW{layer}, dV{layer}")).collect();
+    writeln!(text, "output {}", gradients.join(", ")).expect("text grows");
+    text
+}
+
+/// All layers of LLaMA-3 70B with open layouts within a memory limit.
+pub fn llama() -> String {
+    include_str!("llama70b.shard").to_owned()
+}
+
+/// Two products on a mesh with this number of axes of size 2, halves of which shard the dims.
+pub fn mlp(axes: usize) -> String {
+    const NAMES: [&str; 8] = ["A", "B", "C", "D", "E", "F", "G", "H"];
+    let mesh: Vec<String> = NAMES[..axes].iter().map(|axis| format!("{axis}: 2 ring")).collect();
+    let (first, second) = NAMES[..axes].split_at(axes / 2);
+    let (first, second) = (first.join(","), second.join(","));
+    format!(
+        "mesh {{{}}} on tpu_v5p\ndims {{T: 65536, M: 8192, N: 32768}}\nx: bf16[T_{{{first}}}, M_{{{second}}}]\n\
+         W1: bf16[M_{{{first}}}, N_{{{second}}}]\nW2: bf16[N_{{{second}}}, M_{{{first}}}]\n\
+         h = relu(x * W1)\nz[T_{{{first}}}, M_{{{second}}}] = h * W2\n",
+        mesh.join(", ")
+    )
+}
+
 const AXES: [&str; 6] = ["X", "Y", "Z", "S", "T", "R"];
 
 /// A product of two matrices on this number of axes of size 2, or of two arrays with eight dims.

@@ -6,7 +6,7 @@
 mod programs;
 
 use crate::common::programs as files;
-use programs::{gpt3, layers, product, proven};
+use programs::{gpt3, layers, llama, mlp, product, proven, training};
 use shardc::compiler::{self, Options, Overlapping, Resharding};
 use shardc::costs::CostModel;
 use shardc::plan::Plan;
@@ -80,5 +80,16 @@ fn mesh_axes() {
         for (costs, said) in said(&row).into_iter().filter(|_| count <= if large { 3 } else { 4 }) {
             assert_eq!(proven(&planned(&product(count, large), costs)), said, "{costs:?} {row:?}");
         }
+    }
+}
+
+#[test]
+fn models() {
+    let rows = rows("Models");
+    assert_eq!(rows.len(), 7);
+    // The benchmark plans them.
+    for source in [llama(), training(2), training(32)].into_iter().chain((5..=8).map(mlp)) {
+        let (program, found) = compiler::check(&source);
+        assert!(program.is_some(), "{found:?}\n{source}");
     }
 }

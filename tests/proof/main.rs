@@ -6,4 +6,5 @@ mod common;
 mod example_mutants;
 mod proof_flaws;
 mod proof_mutants;
+mod segments;
 mod symmetry;

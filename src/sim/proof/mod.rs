@@ -68,6 +68,8 @@ pub struct Proof {
     pub collapsed: AxisSet,
     /// Number of block pieces followed, summed over operations and devices of different segments.
     pub pieces: usize,
+    /// Number of different segments between assertions; 0 if the schedule was followed as a whole.
+    pub segments: usize,
     /// Names of the declared kernels, whose sharding rules are taken as declared.
     pub kernels: Vec<String>,
 }

@@ -135,7 +135,7 @@ pub(super) fn follow_telling(schedule: Verified<'_>, symmetry: Symmetry, seen: S
         run.output(output, &values[output.value.index()])?;
     }
     let (collapsed, kernels) = (run.symmetry.orbits.axes(), kernels(schedule.schedule()));
-    Ok(Proof { operations, devices, followed, collapsed, pieces: run.pieces, kernels })
+    Ok(Proof { operations, devices, followed, collapsed, pieces: run.pieces, segments: 0, kernels })
 }
 
 /// Names of the declared kernels that the arrays of a schedule use.

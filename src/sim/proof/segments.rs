@@ -17,11 +17,12 @@
 //! its array is the sum of an open one. Then the whole schedule is followed.
 
 use super::{Proof, run};
+use crate::function::Function;
 use crate::schedule::{
     Array, ArrayId, Cut, Dense, OpId, OpKind, Operation, Output, Region, Schedule, Verified, verify,
 };
 use crate::span::Span;
-use rustc_hash::{FxHashMap, FxHasher};
+use rustc_hash::{FxHashMap, FxHashSet, FxHasher};
 use std::collections::BTreeSet;
 use std::hash::{Hash, Hasher};
 
@@ -36,6 +37,7 @@ pub(super) fn run(schedule: Verified<'_>) -> Option<Proof> {
         followed: 1,
         collapsed: schedule.mesh.axis_ids().filter(|axis| schedule.mesh.size(*axis) > 1).collect(),
         pieces: 0,
+        segments: 0,
         kernels: run::kernels(schedule.schedule()),
     };
     for_each(schedule, |segment| {
@@ -43,6 +45,7 @@ pub(super) fn run(schedule: Verified<'_>) -> Option<Proof> {
         proof.followed = proof.followed.max(own.followed);
         proof.collapsed = proof.collapsed.intersection(own.collapsed);
         proof.pieces = proof.pieces.saturating_add(own.pieces);
+        proof.segments += 1;
         Some(())
     })?;
     Some(proof)
@@ -132,18 +135,7 @@ impl<'a> Cutter<'a> {
 
     /// The operations that lead to a goal from values that are given before it; `None` if there are more than `most`.
     fn segment(&self, goal: &Output, most: usize) -> Option<Schedule> {
-        let (mut cone, mut open) = (BTreeSet::new(), vec![goal.value]);
-        while let Some(id) = open.pop() {
-            if !cone.insert(id) {
-                continue;
-            }
-            if cone.len() > most {
-                return None;
-            }
-            if self.given(goal, id).is_none() {
-                open.extend(&self.operands[id.index()]);
-            }
-        }
+        let cone = self.cone(goal, most)?;
         let arrays = self.arrays(goal, &cone);
         let place = |array: ArrayId| {
             let place = arrays.iter().position(|(known, _)| *known == array).expect("all arrays of the goal are known");
@@ -158,7 +150,10 @@ impl<'a> Cutter<'a> {
             let (dtype, extents) = (*dtype, extents.clone());
             segment.push(Operation { kind, dtype, extents, step: 0, method: None, span: Span::default() }, operands)
         };
-        let input = |output: &Output| OpKind::Input { array: place(output.array), sharding: output.sharding.clone() };
+        let input = |output: &Output| OpKind::Input {
+            array: place(self.named(output.array)),
+            sharding: output.sharding.clone(),
+        };
         for id in cone {
             let own = match (self.given(goal, id), &self.schedule.operation(id).kind) {
                 (Some(Given::Whole(output)), _) => match made.get(&id) {
@@ -187,15 +182,42 @@ impl<'a> Cutter<'a> {
         Some(segment)
     }
 
+    /// The operations that lead to a goal, operands first. Their order does not depend on that of the schedule, in which equal
+    /// layers may be interleaved differently.
+    fn cone(&self, goal: &Output, most: usize) -> Option<Vec<OpId>> {
+        let (mut cone, mut seen) = (Vec::new(), FxHashSet::default());
+        // Operations, each with the number of its operands that are done.
+        let mut open = vec![(goal.value, 0)];
+        while let Some((id, done)) = open.last_mut() {
+            let operands = &self.operands[id.index()];
+            match operands.get(*done).filter(|_| self.given(goal, *id).is_none()) {
+                Some(operand) => {
+                    *done += 1;
+                    if seen.insert(*operand) {
+                        open.push((*operand, 0));
+                    }
+                }
+                None => {
+                    cone.push(*id);
+                    open.pop();
+                }
+            }
+            if seen.len() > most {
+                return None;
+            }
+        }
+        Some(cone)
+    }
+
     /// What is known of a value before a goal.
     fn given(&self, goal: &Output, id: OpId) -> Option<Given<'a>> {
         self.given[id.index()].filter(|given| given.whole().value < goal.value)
     }
 
     /// The arrays of a goal, operands first, and whether each is given.
-    fn arrays(&self, goal: &Output, cone: &BTreeSet<OpId>) -> Vec<(ArrayId, bool)> {
+    fn arrays(&self, goal: &Output, cone: &[OpId]) -> Vec<(ArrayId, bool)> {
         let given = cone.iter().filter_map(|id| match (self.given(goal, *id), &self.schedule.operation(*id).kind) {
-            (Some(given), _) => Some(given.whole().array),
+            (Some(given), _) => Some(self.named(given.whole().array)),
             (None, OpKind::Input { array, .. }) => Some(*array),
             (None, _) => None,
         });
@@ -207,6 +229,23 @@ impl<'a> Cutter<'a> {
             }
         }
         all.into_iter().map(|array| (array, given.contains(&array))).collect()
+    }
+
+    /// The array that another one is under another name: what is known of one is known of the other.
+    fn named(&self, mut id: ArrayId) -> ArrayId {
+        loop {
+            let array = self.schedule.array(id);
+            match &array.definition {
+                Dense::Map { function: Function::Identity, operands, einsum }
+                    if einsum.operands[0] == einsum.result
+                        && self.schedule.array(operands[0]).extents == array.extents
+                        && self.schedule.array(operands[0]).dtype == array.dtype =>
+                {
+                    id = operands[0];
+                }
+                _ => return id,
+            }
+        }
     }
 
     /// An array without its name, among those of a goal.
