@@ -103,7 +103,7 @@ impl Findings<'_> {
             Stop::Pins => "products are pinned",
             Stop::Methods => "methods are prescribed with `using`",
             Stop::Limits => "no cheaper plan was found within the limits",
-            Stop::Memory => "restricted move set because of `--max-memory`",
+            Stop::Memory => "only some moves between layouts were searched, as all need too much memory",
             Stop::Time => "the search stopped at `--time-limit`",
             Stop::Work => "the search stopped at its work limit, which `--effort 10` raises tenfold",
             Stop::Gap | Stop::Optimal | Stop::Reshards | Stop::Whole => "no cheaper plan was found",

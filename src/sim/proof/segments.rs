@@ -13,8 +13,9 @@
 //!
 //! What is assembled to an asserted value is a part of it, and may be cut out of it again.
 //!
-//! A goal takes only values before it as given, so none is used in its own proof. It may fail although the schedule is right: if it also needs to know how an asserted value was made, such as that
-//! its array is the sum of an open one. Then the whole schedule is followed.
+//! A goal takes only values before it as given, so none is used in its own proof. It may fail although the schedule is
+//! right: if it also needs to know how an asserted value was made, such as that its array is the sum of an open one. Then
+//! the whole schedule is followed.
 
 use super::{Proof, run};
 use crate::function::Function;
