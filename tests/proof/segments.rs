@@ -75,6 +75,16 @@ fn assertions_do_not_prove_each_other() {
     }
 }
 
+/// What is absent on a device, where another value takes its place, is no part of the asserted value there.
+#[test]
+fn absent_parts_are_not_taken_as_given() {
+    let text = "%half = slice [0..4] %a : i32[4]\n%rest = slice [4..8] %a : i32[4]\n\
+                %up = shuffle (-,0) via X+1 %half : i32[4]\n%down = shuffle (1,-) via X-1 %half : i32[4]\n\
+                %v = assemble %up at [0..4], %down at [0..4], %rest at [4..8] : i32[8]\nassert %v = A[I]\n\
+                %w = assemble %up at [0..4], %rest at [4..8] : i32[8]\noutput %w = A[I]\n";
+    assert!(matches!(flaw(text), Flaw::Unfilled { .. }));
+}
+
 /// A false assertion is refused where nothing depends on it, too.
 #[test]
 fn assertions_are_checked() {

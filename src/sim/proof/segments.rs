@@ -125,10 +125,11 @@ impl<'a> Cutter<'a> {
         }
         for output in closed() {
             let OpKind::Assemble { view, places } = &schedule.operation(output.value).kind else { continue };
+            if !need_all(view, places) {
+                continue;
+            }
             for (operand, region) in operands[output.value.index()].iter().zip(places) {
-                if region.iter().all(|cut| !matches!(cut, Cut::At(_))) {
-                    given[operand.index()].get_or_insert(Given::Part { of: output, view, region });
-                }
+                given[operand.index()].get_or_insert(Given::Part { of: output, view, region });
             }
         }
         Some(Cutter { schedule, operands, given })
@@ -272,6 +273,18 @@ impl<'a> Cutter<'a> {
         };
         Array { name: String::new(), definition, ..array.clone() }
     }
+}
+
+/// Whether a full block needs each of these regions on every device. Where regions overlap, an operand may be absent on some
+/// devices, and another one take its place.
+fn need_all(view: &[u64], places: &[Region]) -> bool {
+    let length = |(cut, extent): (&Cut, &u64)| match cut {
+        Cut::Whole => Some(u128::from(*extent)),
+        Cut::Range { start, end } => Some(u128::from(end - start)),
+        Cut::At(_) => None,
+    };
+    let volume = |region: &Region| region.iter().zip(view).map(length).product::<Option<u128>>();
+    places.iter().map(volume).sum::<Option<u128>>() == Some(view.iter().map(|extent| u128::from(*extent)).product())
 }
 
 /// A number that equal segments share.
