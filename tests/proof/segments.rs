@@ -75,7 +75,7 @@ fn assertions_do_not_prove_each_other() {
     }
 }
 
-/// What is absent on a device, where another value takes its place, is no part of the asserted value there.
+/// What is absent on a device, where another value takes its place, does not belong to the asserted value there.
 #[test]
 fn absent_parts_are_not_taken_as_given() {
     let text = "%half = slice [0..4] %a : i32[4]\n%rest = slice [4..8] %a : i32[4]\n\
