@@ -288,10 +288,21 @@ impl Checker {
         Ok(carried)
     }
 
-    /// The layout of a carried name: that of the head, unless only the end has a written one.
+    /// The layout of a carried name: that of the head, unless only the end has a written one, or the body does not read
+    /// the name before it assigns it.
     fn handed_on(&mut self, name: &str, entry: ValueId, first: ValueId, end: ValueId) -> Checked<Wanted> {
         let said = self.exact(end).map(|sharding| self.in_order_of(first, end, sharding));
         let units: AxisSet = self.mesh.axis_ids().filter(|axis| self.mesh.size(*axis) == 1).collect();
+        let reads = |value: &Value| value.definition.operands().contains(&first);
+        if let Some(said) = &said
+            && end != first
+            && !self.values[first.index()..].iter().any(reads)
+        {
+            // What the body does not read may come in any layout.
+            let wanted = Wanted::Exact(said.clone());
+            self.values[first.index()].wanted = wanted.clone();
+            return Ok(wanted);
+        }
         // Dims may differ in axes of size 1, which shard nothing.
         let differ = |head: &Sharding, said: &Sharding| {
             head.without(units) != said.without(units) || (head.open, head.operator) != (said.open, said.operator)
@@ -414,6 +425,25 @@ mod tests {
         for (end, errors) in [("x[B_XY, D]", &[][..]), ("x[B_X, D_Y]", &[]), ("x[B_Y, D]", &["repeat-layout"])] {
             let source = format!("{ground}repeat 2 {{ {end} = relu(x) }}\noutput x");
             assert_eq!(codes(&check_text(&source).1, Severity::Error), errors, "{source}");
+        }
+    }
+
+    /// A name that the body assigns before it reads it may come in another layout.
+    #[test]
+    fn what_is_not_read_comes_in_any_layout() {
+        for (body, errors) in [
+            ("x[B, D_X] = relu(y)", &[][..]),
+            ("x[B, D_X] = relu(y)\nz = relu(x)", &[]),
+            ("z = relu(x)\nx[B, D_X] = relu(y)", &["repeat-layout"]),
+            ("x[B, D_X] = relu(y)\nx[B, D_X] = relu(x)", &[]),
+        ] {
+            let source = format!("{GROUND}y: bf16[B, D_X]\nrepeat 2 {{\n{body}\n}}\noutput x");
+            let (program, diagnostics) = check_text(&source);
+            assert_eq!(codes(&diagnostics, Severity::Error), errors, "{body}: {diagnostics:?}");
+            let carried = program.map(|program| (program.repeats[0].carried[0], program));
+            let Some((carried, program)) = carried else { continue };
+            let [entry, first] = [carried.entry, carried.first].map(|id| &program.value(id).wanted);
+            assert_ne!(entry, first, "{source}");
         }
     }
 
