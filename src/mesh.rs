@@ -339,7 +339,8 @@ impl AxisSet {
 
     /// The axes in mesh order.
     pub fn iter(self) -> impl DoubleEndedIterator<Item = AxisId> + Clone + use<> {
-        (0..Mesh::MOST_AXES).filter(move |index| self.0 >> index & 1 == 1).map(AxisId::new)
+        let (first, end) = (self.0.trailing_zeros() as usize, (u16::BITS - self.0.leading_zeros()) as usize);
+        (first..end).filter(move |index| self.0 >> index & 1 == 1).map(AxisId::new)
     }
 
     /// The axes as a list in mesh order.

@@ -32,15 +32,26 @@ const MOST_LOOKED_AT: u128 = 1 << 18;
 ///
 /// - `along`: axes of [`Topology::machine`].
 pub fn crossing(collective: &Collective, from: &Layout, topology: &Topology, along: AxisSet) -> Time {
-    let places = Places { topology, counted: counted(topology, along) };
-    let bytes = places.bytes(collective, from);
-    Load::new(bytes, capacity(topology, along)).time(Units { bytes: 1, divisor: 1, rate: 1 }, topology.scale)
+    let links = Links::along(topology, along);
+    Crossing::of(collective, from, topology).map_or(Time::ZERO, |crossing| crossing.time(links))
 }
 
-/// The mesh axes on these machine axes.
-fn counted(topology: &Topology, along: AxisSet) -> AxisSet {
-    let mesh = &topology.mesh;
-    mesh.axis_ids().filter(|axis| along.contains(mesh.physical(*axis)) && mesh.size(*axis) > 1).collect()
+/// The links along some machine axes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Links {
+    /// The mesh axes on these machine axes.
+    counted: AxisSet,
+    /// Combined rate of the links that are not degraded, in bytes per second.
+    capacity: u128,
+}
+
+impl Links {
+    /// - `along`: axes of [`Topology::machine`].
+    pub(crate) fn along(topology: &Topology, along: AxisSet) -> Links {
+        let mesh = &topology.mesh;
+        let is_counted = |axis: &AxisId| along.contains(mesh.physical(*axis)) && mesh.size(*axis) > 1;
+        Links { counted: mesh.axis_ids().filter(is_counted).collect(), capacity: capacity(topology, along) }
+    }
 }
 
 /// Combined rate of all links along some machine axes without degraded links, in bytes per second. A port shared by
@@ -62,6 +73,32 @@ fn capacity(topology: &Topology, along: AxisSet) -> u128 {
     ports.map(of_axis).sum()
 }
 
+/// A collective, whose traffic is counted over several sets of links.
+pub(crate) struct Crossing<'a> {
+    topology: &'a Topology,
+    collective: &'a Collective,
+    from: &'a Layout,
+    to: Sharding,
+    /// The axes along which devices exchange data.
+    group: AxisSet,
+}
+
+impl<'a> Crossing<'a> {
+    /// `None` if the collective does not apply.
+    pub(crate) fn of(collective: &'a Collective, from: &'a Layout, topology: &'a Topology) -> Option<Crossing<'a>> {
+        let to = collective.apply(&from.sharding, &topology.mesh)?;
+        let group = collective.axes(&from.sharding, &topology.mesh);
+        Some(Crossing { topology, collective, from, to, group })
+    }
+
+    /// Time that these links must be busy, as [`crossing`].
+    pub(crate) fn time(&self, links: Links) -> Time {
+        let places = Places { topology: self.topology, counted: links.counted };
+        let bytes = places.bytes(self);
+        Load::new(bytes, links.capacity).time(Units { bytes: 1, divisor: 1, rate: 1 }, self.topology.scale)
+    }
+}
+
 /// The mesh restricted to the axes whose links are counted.
 struct Places<'a> {
     topology: &'a Topology,
@@ -79,10 +116,9 @@ impl Places<'_> {
     }
 
     /// Bytes that must cross counted links, over all groups.
-    fn bytes(&self, collective: &Collective, from: &Layout) -> u128 {
-        let mesh = &self.topology.mesh;
-        let Some(to) = collective.apply(&from.sharding, mesh) else { return 0 };
-        let group = collective.axes(&from.sharding, mesh);
+    fn bytes(&self, crossing: &Crossing<'_>) -> u128 {
+        let Crossing { collective, from, to, group, .. } = crossing;
+        let (mesh, group) = (&self.topology.mesh, *group);
         let places = self.size(group);
         if places == 1 {
             return 0;
@@ -95,15 +131,15 @@ impl Places<'_> {
         let copies = self.copies(&from.sharding);
         match collective {
             Collective::AllGather { .. } => whole(&from.sharding).saturating_mul((places - 1) * copies),
-            Collective::Broadcast { .. } => whole(&to).saturating_mul((places - 1) * copies),
-            Collective::ReduceScatter { .. } => whole(&to).saturating_mul(places + copies - 2),
+            Collective::Broadcast { .. } => whole(to).saturating_mul((places - 1) * copies),
+            Collective::ReduceScatter { .. } => whole(to).saturating_mul(places + copies - 2),
             Collective::AllReduce { .. } => {
-                let all = whole(&to).saturating_mul(places * copies + places - 2);
+                let all = whole(to).saturating_mul(places * copies + places - 2);
                 if super::adds(collective, from, self.topology) { all / 2 } else { all }
             }
             Collective::AllToAll { .. } => self.exchanged(whole(&from.sharding), group, copies),
-            Collective::Permute { .. } => self.moved(whole(&from.sharding), &from.sharding, &to),
-            Collective::Reshard { .. } => self.resharded(collective, from, &to),
+            Collective::Permute { .. } => self.moved(whole(&from.sharding), &from.sharding, to),
+            Collective::Reshard { .. } => self.resharded(collective, from, to),
             // A weaker bound, of the bytes that a device receives, is in `parts.rs`.
             Collective::Shift(_) | Collective::Slice { .. } | Collective::Open { .. } => 0,
         }

@@ -6,6 +6,7 @@
 
 use super::floor::{Loads, Unit, units};
 use super::{CostModel, limited};
+use crate::bounds::crossing::Crossing;
 use crate::collective::Collective;
 use crate::fusion::Fusion;
 use crate::layout::Layout;
@@ -25,7 +26,7 @@ pub(crate) struct Balance<'a> {
 impl<'a> Balance<'a> {
     /// Equal weights.
     pub(crate) fn new(topology: &'a Topology) -> Balance<'a> {
-        let loads = |unit: Unit| Loads { topology: Cow::Borrowed(topology), model: CostModel::Exact, unit };
+        let loads = |unit: Unit| Loads::new(Cow::Borrowed(topology), CostModel::Exact, unit);
         Balance { loads: units(topology).into_iter().map(|unit| (loads(unit), PARTS)).collect() }
     }
 
@@ -64,24 +65,25 @@ impl<'a> Balance<'a> {
         self
     }
 
-    fn summed(&self, cost: impl Fn(&Loads<'a>) -> Cost) -> Cost {
-        let weighted =
-            self.loads.iter().map(|(loads, weight)| cost(loads).time.ticks().saturating_mul(u128::from(*weight)));
+    fn summed(&self, time: impl Fn(&Loads<'a>) -> Time) -> Cost {
+        let weighted = self.loads.iter().map(|(loads, weight)| time(loads).ticks().saturating_mul(u128::from(*weight)));
         limited(Time::from_ticks(weighted.fold(0, u128::saturating_add) / u128::from(PARTS)), Limit::Bandwidth)
     }
 }
 
 impl Costs for Balance<'_> {
     fn collective(&self, collective: &Collective, from: &Layout) -> Cost {
-        self.summed(|loads| loads.collective(collective, from))
+        let machine = self.loads.first().map(|(loads, _)| loads.topology());
+        let crossing = machine.and_then(|machine| Crossing::of(collective, from, machine));
+        self.summed(|loads| crossing.as_ref().map_or(Time::ZERO, |crossing| loads.of(crossing)))
     }
 
     fn product(&self, work: &LocalWork) -> Cost {
-        self.summed(|loads| loads.product(work))
+        self.summed(|loads| loads.product(work).time)
     }
 
     fn map(&self, work: &LocalWork) -> Cost {
-        self.summed(|loads| loads.map(work))
+        self.summed(|loads| loads.map(work).time)
     }
 
     fn fusion(&self) -> Fusion {

@@ -6,7 +6,7 @@
 
 use super::book::Book;
 use super::{CostModel, limited, roofline, traffic};
-use crate::bounds::crossing;
+use crate::bounds::crossing::{Crossing, Links};
 use crate::collective::Collective;
 use crate::fusion::Fusion;
 use crate::layout::Layout;
@@ -141,7 +141,7 @@ pub fn least_load(
     in_parts: bool,
     budget: Budget,
 ) -> Option<plan::Least> {
-    let loads = Loads { topology: Cow::Borrowed(topology), model, unit };
+    let loads = Loads::new(Cow::Borrowed(topology), model, unit);
     plan::least(program, &loads, in_parts, budget)
 }
 
@@ -157,12 +157,32 @@ pub fn units(topology: &Topology) -> Vec<Unit> {
 
 /// Minimum busy time of a unit in each step.
 pub(super) struct Loads<'a> {
-    pub(super) topology: Cow<'a, Topology>,
-    pub(super) model: CostModel,
-    pub(super) unit: Unit,
+    topology: Cow<'a, Topology>,
+    model: CostModel,
+    unit: Unit,
+    /// Those of the unit.
+    links: Option<Links>,
 }
 
-impl Loads<'_> {
+impl<'a> Loads<'a> {
+    pub(super) fn new(topology: Cow<'a, Topology>, model: CostModel, unit: Unit) -> Loads<'a> {
+        let links = match unit {
+            Unit::Engine(_) => None,
+            Unit::Links(axes) => Some(Links::along(&topology, axes)),
+        };
+        Loads { topology, model, unit, links }
+    }
+
+    /// The time that a collective occupies the unit.
+    pub(super) fn of(&self, crossing: &Crossing<'_>) -> Time {
+        self.links.map_or(Time::ZERO, |links| crossing.time(links))
+    }
+
+    /// The machine.
+    pub(super) fn topology(&self) -> &Topology {
+        &self.topology
+    }
+
     /// The cost if all of these kinds of work use the unit, otherwise 0; the planner does not tell which of them
     /// occurs.
     fn counted(&self, works: &[Work], cost: impl FnOnce() -> Cost) -> Cost {
@@ -177,11 +197,8 @@ impl Loads<'_> {
 
 impl Costs for Loads<'_> {
     fn collective(&self, collective: &Collective, from: &Layout) -> Cost {
-        let time = match self.unit {
-            Unit::Engine(_) => Time::ZERO,
-            Unit::Links(axes) => crossing::crossing(collective, from, &self.topology, axes),
-        };
-        limited(time, Limit::Bandwidth)
+        let links = self.links.and_then(|_| Crossing::of(collective, from, &self.topology));
+        limited(links.map_or(Time::ZERO, |crossing| self.of(&crossing)), Limit::Bandwidth)
     }
 
     fn product(&self, work: &LocalWork) -> Cost {
@@ -203,7 +220,7 @@ impl Costs for Loads<'_> {
     }
 
     fn seen_as(&self, mesh: &Mesh) -> Option<Rc<dyn Costs + '_>> {
-        Some(Rc::new(Loads { topology: Cow::Owned(self.topology.seen_as(mesh)), model: self.model, unit: self.unit }))
+        Some(Rc::new(Loads::new(Cow::Owned(self.topology.seen_as(mesh)), self.model, self.unit)))
     }
 
     fn name(&self) -> &'static str {

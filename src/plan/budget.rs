@@ -136,6 +136,17 @@ impl Budget {
         Budget { moves: self.moves.min(most), ..self }
     }
 
+    /// What is left for bounds after a search that could not list all moves: another one could not either.
+    #[must_use]
+    pub(super) fn spent(self) -> Budget {
+        self.within_moves(0)
+    }
+
+    /// Whether no moves are left.
+    pub(super) fn is_spent(&self) -> bool {
+        self.moves == 0
+    }
+
     /// Allows this many times the work.
     #[must_use]
     pub fn times(self, factor: u32) -> Budget {

@@ -154,7 +154,7 @@ impl<'a> Built<'a> {
         let costs = builder.search.costs;
         let computing = builder.program.value_ids().map(|id| builder.search.least_product(id).1).sum();
         // If not all moves were examined, the result is a plan, but not a bound.
-        let met = builder.search.budget.met();
+        let (met, budget) = (builder.search.budget.met(), builder.search.options.budget);
         // A kernel may take less time than the search has counted. Then the search gives no lower bound.
         let is_bound = costs.objective() == Objective::Bytes || least <= score.first();
         let searched = if met.is_none() && is_bound { least } else { 0 };
@@ -184,7 +184,7 @@ impl<'a> Built<'a> {
             in_parts: false,
             lower_bound,
             with_split_axes: None,
-            budget: builder.search.options.budget,
+            budget: if met.is_some() { budget.spent() } else { budget },
         }
     }
 }

@@ -33,8 +33,11 @@ pub fn least(program: &Program, costs: &dyn Costs, in_parts: bool, budget: Budge
 }
 
 fn search(program: &Program, costs: &dyn Costs, budget: Budget) -> Option<Least> {
-    let search = relaxed(program, costs, budget)?;
-    let (is_complete, work) = (!search.budget.is_restricted(), search.work());
+    let mut search = relaxed(program, costs, budget);
+    if !budget.is_spent() {
+        search.run(&Settled::new(), true, &[]).ok()?;
+    }
+    let (is_complete, work) = (!budget.is_spent() && !search.budget.is_restricted(), search.work());
     let products = || program.value_ids().map(|id| search.least_product(id).1).sum();
     let time = if is_complete { Time::from_ticks(search.total().first()) } else { products() };
     Some(Least { time, work, is_complete })
@@ -42,17 +45,17 @@ fn search(program: &Program, costs: &dyn Costs, budget: Budget) -> Option<Least>
 
 /// Lower bound on the objective over all plans with whole axes; `None` if the budget is not sufficient.
 pub(super) fn least_in_sequence(program: &Program, costs: &dyn Costs, budget: Budget) -> Option<u128> {
-    let search = relaxed(program, costs, budget).filter(|search| !search.budget.is_restricted());
-    search.map(|search| search.total().first())
+    let mut search = relaxed(program, costs, budget);
+    search.run(&Settled::new(), true, &[]).ok()?;
+    (!search.budget.is_restricted()).then(|| search.total().first())
 }
 
-/// The relaxed search over all plans.
-fn relaxed<'a>(program: &'a Program, costs: &'a dyn Costs, budget: Budget) -> Option<Search<'a>> {
+/// The relaxed search over all plans, before it is run.
+fn relaxed<'a>(program: &'a Program, costs: &'a dyn Costs, budget: Budget) -> Search<'a> {
     let options = SearchOptions { budget, opens_all: true, ..SearchOptions::new(Allowed::Moves) };
     let mut search = Search::new(program, costs, options);
     search.heeds_pins = false;
-    search.run(&Settled::new(), true, &[]).ok()?;
-    Some(search)
+    search
 }
 
 impl Plan {

@@ -429,7 +429,7 @@ pub struct Plan {
     pub lower_bound: LowerBound,
     /// Lower bound over plans with whole or split axes, if the search of the latter was not completed.
     pub with_split_axes: Option<LowerBound>,
-    /// The moves that were allowed.
+    /// The effort for bounds over all plans; spent if the search could not list all moves.
     pub budget: Budget,
 }
 
@@ -539,8 +539,8 @@ impl Plan {
             Some(fastest) => {
                 let instead = Some((self.totals().time(), self.time()));
                 let (rewritten, split) = (self.rewritten, self.split);
-                let (lower_bound, with_split_axes) = (self.lower_bound, self.with_split_axes);
-                Plan { lower_bound, with_split_axes, stop: Stop::Whole, instead, rewritten, split, ..fastest }
+                let (lower_bound, with_split_axes, budget) = (self.lower_bound, self.with_split_axes, self.budget);
+                Plan { lower_bound, with_split_axes, budget, stop: Stop::Whole, instead, rewritten, split, ..fastest }
             }
             None => self,
         }

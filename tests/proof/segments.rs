@@ -99,3 +99,57 @@ fn assertions_are_checked() {
     let schedule = from_text(&text).expect("well-formed").schedule;
     assert!(matches!(prove(&schedule), Err(Flaw::WrongArray { .. })));
 }
+
+const MAPPED: &str = "mesh {X: 2 ring}\narray A: f32[I 4] = input\narray B: f32[I 4] = input\n\
+                      array R: f32[I 4] = relu A by a->a\n%a = input A[I] : f32[4]\n%r = map relu a->a %a : f32[4]\n\
+                      assert %r = R[I]\n";
+
+/// What leads to no assertion and no output is followed, too.
+#[test]
+fn unused_operations_are_followed() {
+    for unused in [
+        "%d = assemble of [8] %a at [0..4] : f32[8]\n",
+        "%d = assemble of [4] %a at [0..4], %a at [0..4] : f32[4]\n",
+        "%s = slice [(0,-) over X,:] of [1,4] %a : f32[4]\n%d = all_gather over X dim 0 %s : f32[8]\n",
+        "%d = add sum %a, %a : f32[4]\n",
+        "%d = add sum %r, %r : f32[4]\n%e = map relu a->a %d : f32[4]\n",
+        "%d = shift dim 0 by 1 of 4, block (1,1) %a : f32[4]\n",
+        "%d = fill least dim 0 from 2 on, block (1,1) %a : f32[4]\n",
+    ] {
+        let schedule = from_text(&format!("{MAPPED}{unused}output %r = R[I]\n")).expect("well-formed").schedule;
+        let flaw = prove(&schedule).expect_err(unused);
+        assert_eq!(Some(&flaw), prove_uncollapsed(&schedule).err().as_ref(), "{unused}");
+    }
+}
+
+/// A value that only one device has is checked on that device.
+#[test]
+fn assertions_about_one_device_are_checked() {
+    for place in [0, 1] {
+        let text = format!("{MAPPED}assert %a = B[I]{{ROOT_X={place}}}\noutput %r = R[I]\n");
+        let schedule = from_text(&text).expect("well-formed").schedule;
+        assert!(matches!(prove(&schedule), Err(Flaw::WrongArray { .. })), "{text}");
+    }
+}
+
+/// Where segments have many operations or arrays in common, the whole is followed.
+#[test]
+fn segments_are_not_much_larger_than_the_schedule() {
+    let asserted = "assert %s = S[I]\n".repeat(9);
+    let text = format!(
+        "mesh {{X: 2 ring}}\narray A: f32[I 4] = input\narray R: f32[I 4] = relu A by a->a\n\
+         array S: f32[I 4] = relu R by a->a\n%a = input A[I] : f32[4]\n%r = map relu a->a %a : f32[4]\n\
+         %s = map relu a->a %r : f32[4]\n%t = map relu a->a %s : f32[4]\n{asserted}output %s = S[I]\n"
+    );
+    assert_eq!(proven(&from_text(&text).expect("well-formed").schedule).segments, 0);
+    let mut text = "mesh {X: 2 ring}\narray T0: f32[I 4, J 4] = input\n".to_owned();
+    let (mut asserted, most) = (String::new(), 60);
+    for place in 1..=most {
+        text += &format!("array T{place}: f32[I 4, J 4] = identity T{} by ab->ba\n", place - 1);
+        if place % 2 == 0 {
+            asserted += &format!("assert %a = T{place}[I, J]\n");
+        }
+    }
+    text += &format!("%a = input T0[I, J] : f32[4,4]\n{asserted}output %a = T{most}[I, J]\n");
+    assert_eq!(proven(&from_text(&text).expect("well-formed").schedule).segments, 0);
+}

@@ -22,9 +22,9 @@ use std::rc::Rc;
 
 /// Maximum of devices times operations and operands. A value on a device takes a few machine words even if it is
 /// shared.
-const MOST_VALUES: usize = 1 << 25;
+pub(super) const MOST_VALUES: usize = 1 << 25;
 /// Maximum number of pieces and contribution sets created in total.
-const MOST_PIECES: usize = 1 << 26;
+pub(super) const MOST_PIECES: usize = 1 << 26;
 /// Maximum number of piece pairs compared in one addition of two operands.
 const MOST_PAIRS: usize = 1 << 22;
 

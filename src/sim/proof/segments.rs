@@ -13,6 +13,8 @@
 //!
 //! What is assembled to an asserted value is a part of it, and may be cut out of it again.
 //!
+//! Operations that lead to no assertion and no output are followed as well, as what they are: nothing is claimed of them.
+//!
 //! A goal takes only values before it as given, so none is used in its own proof. It may fail although the schedule is
 //! right: if it also needs to know how an asserted value was made, such as that its array is the sum of an open one. Then
 //! the whole schedule is followed.
@@ -27,10 +29,12 @@ use rustc_hash::{FxHashMap, FxHashSet, FxHasher};
 use std::collections::BTreeSet;
 use std::hash::{Hash, Hasher};
 
-/// Maximum number of operations in all goals, as a multiple of those of the schedule: an operation may lead to several.
+/// Maximum number of operations and arrays in all goals, as a multiple of those of the schedule: an operation may lead to
+/// several.
 const MOST_SHARED: usize = 4;
 
-/// The proof of all goals; `None` if one of them does not follow from the asserted values before it.
+/// The proof of all goals; `None` if one of them does not follow from the asserted values before it, or if they are larger
+/// than the schedule may be.
 pub(super) fn run(schedule: Verified<'_>) -> Option<Proof> {
     let mut proof = Proof {
         operations: schedule.operations.node_count(),
@@ -41,13 +45,15 @@ pub(super) fn run(schedule: Verified<'_>) -> Option<Proof> {
         segments: 0,
         kernels: run::kernels(schedule.schedule()),
     };
+    let mut work = 0usize;
     for_each(schedule, |segment| {
         let own = run::run(verify(segment).ok()?).ok()?;
+        work = work.saturating_add(size(segment).saturating_mul(own.followed));
         proof.followed = proof.followed.max(own.followed);
         proof.collapsed = proof.collapsed.intersection(own.collapsed);
         proof.pieces = proof.pieces.saturating_add(own.pieces);
         proof.segments += 1;
-        Some(())
+        (work <= run::MOST_VALUES && proof.pieces <= run::MOST_PIECES).then_some(())
     })?;
     Some(proof)
 }
@@ -56,22 +62,29 @@ pub(super) fn run(schedule: Verified<'_>) -> Option<Proof> {
 pub(super) fn work(schedule: Verified<'_>) -> Option<usize> {
     let mut work = 0usize;
     for_each(schedule, |segment| {
-        let own = segment.operations.node_count() + segment.operations.edge_count();
-        work = work.saturating_add(own.saturating_mul(super::followed(verify(segment).ok()?)));
+        work = work.saturating_add(size(segment).saturating_mul(super::followed(verify(segment).ok()?)));
         Some(())
     })?;
     Some(work)
 }
 
-/// Passes each segment that differs from those before it; `None` without assertions, with too many operations in all, or if
-/// `each` returns that.
+/// Number of operations and operands.
+fn size(segment: &Schedule) -> usize {
+    segment.operations.node_count() + segment.operations.edge_count()
+}
+
+/// Passes each segment that differs from those before it; `None` without assertions, with too many operations or arrays in
+/// all, or if `each` returns that.
 fn for_each(schedule: Verified<'_>, mut each: impl FnMut(&Schedule) -> Option<()>) -> Option<()> {
     let cutter = Cutter::new(schedule.schedule())?;
     let mut known: FxHashMap<u64, Vec<Schedule>> = FxHashMap::default();
-    let mut left = schedule.operations.node_count().saturating_mul(MOST_SHARED);
-    for goal in schedule.assertions.iter().chain(&schedule.outputs) {
+    let whole = schedule.operations.node_count() + schedule.arrays.len();
+    let mut left = whole.saturating_mul(MOST_SHARED);
+    let claims = schedule.assertions.iter().chain(&schedule.outputs);
+    let claims = claims.map(|claim| Goal { value: claim.value, claim: Some(claim) });
+    for goal in claims.chain(cutter.unclaimed()) {
         let segment = cutter.segment(goal, left)?;
-        left -= segment.operations.node_count();
+        left = left.checked_sub(segment.operations.node_count() + segment.arrays.len())?;
         let alike = known.entry(digest(&segment)).or_default();
         if !alike.iter().any(|other| are_equal(other, &segment)) {
             each(&segment)?;
@@ -79,6 +92,14 @@ fn for_each(schedule: Verified<'_>, mut each: impl FnMut(&Schedule) -> Option<()
         }
     }
     Some(())
+}
+
+/// A value to which operations lead.
+#[derive(Clone, Copy)]
+struct Goal<'a> {
+    value: OpId,
+    /// What is claimed of it.
+    claim: Option<&'a Output>,
 }
 
 /// A schedule, and what is asserted of its values.
@@ -135,12 +156,22 @@ impl<'a> Cutter<'a> {
         Some(Cutter { schedule, operands, given })
     }
 
-    /// The operations that lead to a goal from values that are given before it; `None` if there are more than `most`.
-    fn segment(&self, goal: &Output, most: usize) -> Option<Schedule> {
+    /// The values of which nothing is claimed, and which nothing uses.
+    fn unclaimed(&self) -> impl Iterator<Item = Goal<'a>> + use<'a> {
+        let claims = self.schedule.assertions.iter().chain(&self.schedule.outputs).map(|claim| claim.value);
+        let used: FxHashSet<OpId> = self.operands.iter().flatten().copied().chain(claims).collect();
+        let unused = self.schedule.ids().filter(move |id| !used.contains(id));
+        unused.map(|value| Goal { value, claim: None })
+    }
+
+    /// The operations that lead to a goal from values that are given before it; `None` if they or their arrays are more
+    /// than `most`.
+    fn segment(&self, goal: Goal<'_>, most: usize) -> Option<Schedule> {
         let cone = self.cone(goal, most)?;
-        let arrays = self.arrays(goal, &cone);
+        let arrays = self.arrays(goal, &cone, most)?;
         let place = |array: ArrayId| {
-            let place = arrays.iter().position(|(known, _)| *known == array).expect("all arrays of the goal are known");
+            let place =
+                arrays.binary_search_by_key(&array, |(known, _)| *known).expect("all arrays of the goal are known");
             ArrayId(u32::try_from(place).expect("there are not more than in the schedule"))
         };
         let definitions = arrays.iter().map(|(id, is_given)| self.array(*id, *is_given, place));
@@ -179,15 +210,18 @@ impl<'a> Cutter<'a> {
             };
             made.insert(id, own);
         }
-        let (value, array) = (made[&goal.value], place(goal.array));
-        segment.outputs.push(Output { value, array, sharding: goal.sharding.clone() });
+        segment.outputs.extend(goal.claim.map(|claim| Output {
+            value: made[&claim.value],
+            array: place(claim.array),
+            sharding: claim.sharding.clone(),
+        }));
         Some(segment)
     }
 
-    /// The operations that lead to a goal, operands first. Their order does not depend on that of the schedule, in which equal
+    /// The operations that lead to a goal, operands first; `None` if they are more than `most`. Their order does not depend on that of the schedule, in which equal
     /// layers may be interleaved differently.
-    fn cone(&self, goal: &Output, most: usize) -> Option<Vec<OpId>> {
-        let (mut cone, mut seen) = (Vec::new(), FxHashSet::default());
+    fn cone(&self, goal: Goal<'_>, most: usize) -> Option<Vec<OpId>> {
+        let (mut cone, mut seen) = (Vec::new(), FxHashSet::from_iter([goal.value]));
         // Operations, each with the number of its operands that are done.
         let mut open = vec![(goal.value, 0)];
         while let Some((id, done)) = open.last_mut() {
@@ -212,25 +246,28 @@ impl<'a> Cutter<'a> {
     }
 
     /// What is known of a value before a goal.
-    fn given(&self, goal: &Output, id: OpId) -> Option<Given<'a>> {
+    fn given(&self, goal: Goal<'_>, id: OpId) -> Option<Given<'a>> {
         self.given[id.index()].filter(|given| given.whole().value < goal.value)
     }
 
-    /// The arrays of a goal, operands first, and whether each is given.
-    fn arrays(&self, goal: &Output, cone: &[OpId]) -> Vec<(ArrayId, bool)> {
+    /// The arrays of a goal in order, operands first, and whether each is given; `None` if they are more than `most`.
+    fn arrays(&self, goal: Goal<'_>, cone: &[OpId], most: usize) -> Option<Vec<(ArrayId, bool)>> {
         let given = cone.iter().filter_map(|id| match (self.given(goal, *id), &self.schedule.operation(*id).kind) {
             (Some(given), _) => Some(self.named(given.whole().array)),
             (None, OpKind::Input { array, .. }) => Some(*array),
             (None, _) => None,
         });
         let given: BTreeSet<ArrayId> = given.collect();
-        let (mut all, mut open) = (given.clone(), vec![goal.array]);
+        let (mut all, mut open) = (given.clone(), Vec::from_iter(goal.claim.map(|claim| claim.array)));
         while let Some(array) = open.pop() {
             if all.insert(array) {
                 open.extend(self.schedule.array(array).definition.operands());
             }
+            if all.len() > most {
+                return None;
+            }
         }
-        all.into_iter().map(|array| (array, given.contains(&array))).collect()
+        Some(all.into_iter().map(|array| (array, given.contains(&array))).collect())
     }
 
     /// The array that another one is under another name: what is known of one is known of the other.

@@ -34,7 +34,8 @@ pub(super) struct Turning {
 /// Axes along which no map and no shuffle distinguishes devices.
 pub(super) fn candidates(schedule: Verified<'_>) -> AxisSet {
     let mesh = &schedule.mesh;
-    let on_first = |axis: &AxisId| schedule.outputs.iter().any(|output| is_on_first(&output.sharding, *axis));
+    let claims = || schedule.assertions.iter().chain(&schedule.outputs);
+    let on_first = |axis: &AxisId| claims().any(|claim| is_on_first(&claim.sharding, *axis));
     mesh.axis_ids().filter(|axis| mesh.size(*axis) > 1 && turns(&schedule, *axis) && !on_first(axis)).collect()
 }
 
