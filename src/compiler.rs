@@ -415,6 +415,17 @@ pub fn check_strict(
 /// # Panics
 /// If the topology has another mesh; use [`machine`].
 pub fn plan(program: &Program, topology: &Topology, options: &Options) -> Result<Plan, Diagnostics> {
+    taken(program, topology, options).map(|taken| taken.plan)
+}
+
+/// A plan that was taken.
+struct Taken {
+    plan: Plan,
+    /// The schedule of the unrolled plan, and its proof, if they had to be made to take it.
+    made: Option<(Schedule, Option<Proof>)>,
+}
+
+fn taken(program: &Program, topology: &Topology, options: &Options) -> Result<Taken, Diagnostics> {
     let costs = options.costs.on(topology, options.lowering);
     let request = Request {
         written: false,
@@ -425,10 +436,10 @@ pub fn plan(program: &Program, topology: &Topology, options: &Options) -> Result
     };
     let ordinary = || plan::plan_as(program, costs.as_ref(), request).map_err(|error| Diagnostics::of(&error));
     let whole = |plan: Plan| as_a_whole(plan, topology, options, costs.as_ref(), Budget::WHOLE_EFFORT);
-    let plan = match options.strict {
+    let Taken { plan, made } = match options.strict {
         false => whole(ordinary()?)?,
         true => match plan::plan_as(program, costs.as_ref(), Request { written: true, ..request }).map(whole) {
-            Ok(Ok(plan)) => plan,
+            Ok(Ok(taken)) => taken,
             failed => {
                 let plan = ordinary()?;
                 let unwritten = advice::unwritten(&plan);
@@ -443,14 +454,14 @@ pub fn plan(program: &Program, topology: &Topology, options: &Options) -> Result
         },
     };
     if options.strict || options.overlap == Overlapping::None || !is_by_time(costs.as_ref()) {
-        return Ok(plan);
+        return Ok(Taken { plan, made });
     }
     let others = spread(topology, costs.as_ref(), &plan, request);
-    let wholes = others
-        .into_iter()
-        .filter_map(|other| as_a_whole(other, topology, options, costs.as_ref(), Budget::WHOLE_EFFORT).ok());
-    let wholes: Vec<Plan> = wholes.collect();
-    Ok(plan.unless_faster(wholes))
+    let wholes = others.into_iter().filter_map(|other| whole(other).ok());
+    let wholes: Vec<Plan> = wholes.map(|taken| taken.plan).collect();
+    let plan = plan.unless_faster(wholes);
+    let made = made.filter(|_| plan.instead.is_none());
+    Ok(Taken { plan, made })
 }
 
 /// Plans whose busiest unit is busy for less time than the given plan takes as a whole, sorted by the load of that unit.
@@ -493,7 +504,7 @@ fn as_a_whole(
     options: &Options,
     costs: &dyn plan::Costs,
     effort: usize,
-) -> Result<Plan, Diagnostics> {
+) -> Result<Taken, Diagnostics> {
     let machine = machine_as_planned(&plan, topology);
     let by_clock = costs.is_by_clock();
     let tuner = || Tuner::new(Cow::Borrowed(&machine), options.lowering).by(costs.objective());
@@ -501,20 +512,24 @@ fn as_a_whole(
         Some(tuner) if machine.mesh == topology.mesh => plan.with_recipes(tuner, by_clock),
         Some(_) | None => plan.with_recipes(&tuner(), by_clock),
     };
-    let plan = match is_larger_than_proven(&fastest) {
+    let fastest = match work(&fastest) > Budget::MOST_WORK_IN_CHUNKS {
         false => fastest,
-        true => fastest.with_recipes(&tuner().fewest_operations(), by_clock),
+        true => fastest.with_recipes(&tuner().few_chunks(), by_clock),
+    };
+    let (plan, made) = match made_if_large(&fastest) {
+        Ok(made) => (fastest, made),
+        Err(TooLarge) => (fastest.with_recipes(&tuner().fewest_operations(), by_clock), None),
     };
     expect::within_limits(&plan, topology).map_err(|breach| Diagnostics::of(&breach))?;
     let first = match costs.tuner() {
         Some(other) => tuner().sharing(other),
         None => tuner(),
     };
-    let overlapped = |plan: Plan| match options.overlap {
+    let overlapped = |plan: Plan, in_sequence: Option<&Schedule>| match options.overlap {
         Overlapping::None => plan,
         Overlapping::Auto => {
             let tuner = |pieces| tuner().sharing(&first).repeated(pieces);
-            let whole = overlap::overlapped(plan.clone(), tuner, &machine, effort);
+            let whole = overlap::overlapped(plan.clone(), in_sequence, tuner, &machine, effort);
             // A bundle may receive more bytes than its collectives.
             if expect::within_limits(&whole, topology).is_ok() { whole } else { plan }
         }
@@ -523,9 +538,16 @@ fn as_a_whole(
         Resharding::Auto if is_by_time(costs) && !options.strict => plan.with_reshards(&first),
         Resharding::Auto | Resharding::Chains => None,
     };
-    let resharded = resharded.filter(|plan| expect::within_limits(plan, topology).is_ok()).map(overlapped);
-    let plan = overlapped(plan);
-    Ok(resharded.filter(|other| other.time() < plan.time()).unwrap_or(plan))
+    let resharded = resharded.filter(|plan| expect::within_limits(plan, topology).is_ok());
+    let resharded = resharded.map(|plan| overlapped(plan, None));
+    let plan = overlapped(plan, made.as_ref().map(|(schedule, _)| schedule));
+    Ok(match resharded.filter(|other| other.time() < plan.time()) {
+        Some(plan) => Taken { plan, made: None },
+        None => {
+            let made = made.filter(|_| plan.overlap.is_none());
+            Taken { plan, made }
+        }
+    })
 }
 
 /// Whether plans are chosen by simulated time.
@@ -533,19 +555,31 @@ fn is_by_time(costs: &dyn plan::Costs) -> bool {
     costs.is_by_clock() && costs.objective() == plan::Objective::Time
 }
 
-/// Whether the operations of a plan exceed the limit of the proof. They are only lowered if this is possible.
-fn is_larger_than_proven(plan: &Plan) -> bool {
+/// Operations and operands of all collectives of a plan.
+fn work(plan: &Plan) -> u64 {
     let work = |id| match &plan.step(id).recipe {
         Some(Ok(chosen)) => u64::try_from(chosen.work).unwrap_or(u64::MAX).saturating_mul(plan.times(id)),
         Some(Err(_)) | None => 0,
     };
-    let work = plan.ids().map(work).fold(0u64, u64::saturating_add);
+    plan.ids().map(work).fold(0u64, u64::saturating_add)
+}
+
+/// The operations of a plan exceed the limit of the proof.
+struct TooLarge;
+
+/// The schedule of an unrolled plan that may exceed the limit of the proof; `None` for smaller plans, which are not lowered.
+fn made_if_large(plan: &Plan) -> Result<Option<(Schedule, Option<Proof>)>, TooLarge> {
     let devices = plan.program.mesh.device_count() as u64;
-    if work.saturating_mul(devices) <= recipe::MOST_WORK as u64 {
-        return false;
+    if work(plan).saturating_mul(devices) <= recipe::MOST_WORK as u64 {
+        return Ok(None);
     }
-    let unrolled = unroll::unroll(plan).unwrap_or_else(|_| unroll::once(plan));
-    lower::lower(&unrolled).is_ok_and(|schedule| recipe::is_too_large(&schedule))
+    let (unrolled, is_whole) = match unroll::unroll(plan) {
+        Ok(unrolled) => (unrolled, true),
+        Err(_) => (unroll::once(plan), false),
+    };
+    let Ok(schedule) = lower::lower(&unrolled) else { return Ok(None) };
+    let proof = recipe::proven_if_large(&schedule).map_err(|_| TooLarge)?;
+    Ok(is_whole.then_some((schedule, proof)))
 }
 
 /// Lowers and proves a plan. The compiler emits only proven schedules.
@@ -557,7 +591,7 @@ fn is_larger_than_proven(plan: &Plan) -> bool {
 /// If the topology is not that of the plan.
 pub fn schedule(plan: &Plan, topology: &Topology) -> Result<(Schedule, Proof), Diagnostics> {
     let unrolled = unroll::unroll(plan).map_err(|error| Diagnostics::of(&error))?;
-    spelled_out(&unrolled, topology)
+    spelled_out(&unrolled, None, topology)
 }
 
 /// The topology that a plan refers to; the plan may have split axes.
@@ -568,11 +602,26 @@ pub fn machine_as_planned(plan: &Plan, topology: &Topology) -> Topology {
     topology.seen_as(&plan.program.mesh)
 }
 
-fn spelled_out(plan: &Plan, topology: &Topology) -> Result<(Schedule, Proof), Diagnostics> {
+/// - `plan`: with its repeats unrolled.
+/// - `made`: its schedule, and the proof of it, as far as they are known.
+fn spelled_out(
+    plan: &Plan,
+    made: Option<(Schedule, Option<Proof>)>,
+    topology: &Topology,
+) -> Result<(Schedule, Proof), Diagnostics> {
     let topology = &machine_as_planned(plan, topology);
-    let listing = Listing::overlapped(plan, &plan.overlap, topology);
-    let schedule = lower::listed(plan, &listing).map_err(|error| Diagnostics::of(&error))?;
-    let proof = prove(&schedule, topology).map_err(|flaw| Diagnostics::of(&flaw))?;
+    let (schedule, proof) = match made {
+        Some(made) => made,
+        None => {
+            let listing = Listing::overlapped(plan, &plan.overlap, topology);
+            (lower::listed(plan, &listing).map_err(|error| Diagnostics::of(&error))?, None)
+        }
+    };
+    let proof = match proof {
+        Some(proof) => proof::ways(&schedule, topology).map(|()| proof),
+        None => prove(&schedule, topology),
+    };
+    let proof = proof.map_err(|flaw| Diagnostics::of(&flaw))?;
     Ok((schedule, proof))
 }
 
@@ -582,10 +631,10 @@ fn spelled_out(plan: &Plan, topology: &Topology) -> Result<(Schedule, Proof), Di
 /// Errors of the stages.
 pub fn preview(program: &Program, options: &Options) -> Result<Compiled, Diagnostics> {
     let topology = machine(program, options)?;
-    let mut plan = plan(program, &topology, options)?;
+    let Taken { mut plan, made } = taken(program, &topology, options)?;
     let whole = unroll::unroll(&plan);
     let is_whole = whole.is_ok();
-    let (schedule, proof) = spelled_out(&whole.unwrap_or_else(|_| unroll::once(&plan)), &topology)?;
+    let (schedule, proof) = spelled_out(&whole.unwrap_or_else(|_| unroll::once(&plan)), made, &topology)?;
     let topology = machine_as_planned(&plan, &topology);
     // Steps in program order overlap, too: links work while devices compute.
     if is_whole && plan.overlap.whole.is_none() {
@@ -602,8 +651,9 @@ pub fn preview(program: &Program, options: &Options) -> Result<Compiled, Diagnos
 /// Errors of the stages.
 pub fn compile(program: &Program, options: &Options) -> Result<Compiled, Diagnostics> {
     let topology = machine(program, options)?;
-    let plan = plan(program, &topology, options)?;
-    let (schedule, proof) = schedule(&plan, &topology)?;
+    let Taken { plan, made } = taken(program, &topology, options)?;
+    let unrolled = unroll::unroll(&plan).map_err(|error| Diagnostics::of(&error))?;
+    let (schedule, proof) = spelled_out(&unrolled, made, &topology)?;
     let topology = machine_as_planned(&plan, &topology);
     Ok(Compiled { topology, plan, schedule, proof })
 }

@@ -14,6 +14,7 @@ use crate::syntax::Measure;
 use crate::topology::Topology;
 use crate::units::{Bytes, Time};
 use itertools::Itertools;
+use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -48,14 +49,22 @@ const MOST_AT_ONCE: usize = 20_000;
 ///
 /// A program with too many repetitions to unroll is returned unchanged.
 ///
+/// - `in_sequence`: the schedule of the unrolled plan without overlap, if it is known and not too large to prove.
 /// - `tuner`: finds recipes of collectives that are repeated this many times in sequence; on the mesh of the plan.
 /// - `topology`: the topology that the plan refers to.
 /// - `effort`: limit on operations times followed devices, over all schedules tried; more for long programs.
-pub fn overlapped<'a>(plan: Plan, tuner: impl Fn(u64) -> Tuner<'a>, topology: &Topology, effort: usize) -> Plan {
+pub fn overlapped<'a>(
+    plan: Plan,
+    in_sequence: Option<&Schedule>,
+    tuner: impl Fn(u64) -> Tuner<'a>,
+    topology: &Topology,
+    effort: usize,
+) -> Plan {
     let Ok(unrolled) = unroll::unroll(&plan) else { return plan };
     let counts = (0..=MOST_PIECES.ilog2()).map(|step| 1 << step);
     let tuners: BTreeMap<u64, Tuner<'_>> = counts.map(|pieces| (pieces, tuner(pieces))).collect();
-    let chosen = Search::new(&plan, &tuners, topology, effort).and_then(Search::best);
+    let in_sequence = in_sequence.filter(|_| plan.program.repeats.is_empty());
+    let chosen = Search::new(&plan, in_sequence, &tuners, topology, effort).and_then(Search::best);
     match chosen {
         Some(overlap) => with_overlap(plan, &unrolled, overlap, topology),
         None => plan,
@@ -132,8 +141,11 @@ struct Search<'a> {
 
 impl<'a> Search<'a> {
     /// `None` if nothing can overlap: the busiest link and engine are always busy.
+    ///
+    /// - `in_sequence`: the schedule without overlap, if it is known.
     fn new(
         plan: &'a Plan,
+        in_sequence: Option<&Schedule>,
         tuners: &'a BTreeMap<u64, Tuner<'a>>,
         topology: &'a Topology,
         effort: usize,
@@ -156,7 +168,10 @@ impl<'a> Search<'a> {
             time: Time::MAX,
             best: Overlap::default(),
         };
-        let schedule = search.schedule(&Overlap::default())?;
+        let schedule = match in_sequence {
+            Some(schedule) => Cow::Borrowed(schedule),
+            None => Cow::Owned(search.schedule(&Overlap::default())?),
+        };
         let verified = Verified::emitted(&schedule);
         let collapsed = clock::collapsed(verified, topology).group_size(&schedule.mesh);
         search.followed = schedule.mesh.device_count() / usize::try_from(collapsed).unwrap_or(1).max(1);

@@ -20,7 +20,7 @@ mod uneven;
 
 pub use alone::{MethodTime, MethodTimes, alone, method_times};
 pub(crate) use permute::sources;
-pub use trial::{MOST_WORK, is_larger_than_proven, is_too_large};
+pub use trial::{MOST_WORK, is_larger_than_proven, is_too_large, proven_if_large};
 pub use tuner::{Chosen, Flaw, Tuner};
 
 use crate::collective::CollectiveKind;

@@ -4,7 +4,7 @@ use crate::dtype::DType;
 use crate::layout::Sharding;
 use crate::schedule::{Array, ArrayId, Builder, Dense, OpId, Schedule, Verified};
 use crate::sim::clock::{self, AxisLoad};
-use crate::sim::proof;
+use crate::sim::proof::{self, Flaw, Proof};
 use crate::span::Span;
 use crate::topology::Topology;
 use crate::units::Time;
@@ -25,7 +25,16 @@ pub fn is_larger_than_proven(schedule: &Schedule) -> bool {
 
 /// Whether a schedule exceeds the limit of the proof, or cannot be proven in the segments that bring it below the limit.
 pub fn is_too_large(schedule: &Schedule) -> bool {
-    is_larger_than_proven(schedule) || is_larger_than_followed(schedule) && proof::prove(schedule).is_err()
+    proven_if_large(schedule).is_err()
+}
+
+/// The proof of a schedule that exceeds the limit of a proof without segments; `None` for a smaller one, which is proven
+/// once its plan is taken.
+///
+/// # Errors
+/// If it exceeds the limit in segments, too, or cannot be proven in them.
+pub fn proven_if_large(schedule: &Schedule) -> Result<Option<Proof>, Flaw> {
+    if is_larger_than_followed(schedule) { proof::prove(schedule).map(Some) } else { Ok(None) }
 }
 
 /// Whether a schedule exceeds the limit of a proof without segments.

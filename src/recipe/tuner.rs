@@ -80,6 +80,8 @@ pub struct Tuner<'a> {
     pub(super) lowering: Lowering,
     /// Whether multiport methods and chunks are tried only on request, to keep the number of operations low.
     pub(super) fewest_operations: bool,
+    /// Whether more chunks must save a larger part of the time.
+    few_chunks: bool,
     pub(super) objective: Objective,
     /// Number of repetitions of each collective, in sequence.
     repeats: u64,
@@ -119,6 +121,7 @@ impl<'a> Tuner<'a> {
             topology,
             lowering,
             fewest_operations: false,
+            few_chunks: false,
             objective: Objective::Time,
             repeats: 1,
             chosen: RefCell::default(),
@@ -134,6 +137,12 @@ impl<'a> Tuner<'a> {
     #[must_use]
     pub fn fewest_operations(self) -> Tuner<'a> {
         Tuner { fewest_operations: true, ..self }
+    }
+
+    /// A tuner of recipes with a few operations more, for the chunks that save most.
+    #[must_use]
+    pub fn few_chunks(self) -> Tuner<'a> {
+        Tuner { few_chunks: true, ..self }
     }
 
     /// A tuner with another objective.
@@ -404,6 +413,8 @@ impl<'a> Tuner<'a> {
         // One increase may not help although the next one does.
         let (mut idle, mut from) = (0, 0);
         let mut nearly_always_busy = false;
+        let most = if self.few_chunks { LEAST_SAVING_OF_FEW } else { u128::MAX };
+        let least_saving = candidate.least_saving.min(most);
         while idle < 2
             && !nearly_always_busy
             && (best.is_none() || *work <= self.most_work())
@@ -416,7 +427,7 @@ impl<'a> Tuner<'a> {
             let (time, load) = (tried.trial.time.ticks(), tried.trial.load.ticks());
             let saves = best.as_ref().is_none_or(|best| {
                 let known = best.trial.time.ticks();
-                time < known - known / candidate.least_saving
+                time < known - known / least_saving
             });
             nearly_always_busy = time.saturating_sub(load) <= load / NEARLY_ALL;
             idle = if saves { 0 } else { idle + 1 };
@@ -524,6 +535,9 @@ impl Tried {
         (self.received, self.trial.time + self.trial.load * repeats.saturating_sub(1))
     }
 }
+
+/// Where there are few chunks, twice as many must save at least 1/32 of the time.
+const LEAST_SAVING_OF_FEW: u128 = 32;
 
 /// Effort of the trials of one candidate after which no more chunks are tried: a broadcast over 1024 devices reaches it.
 const MOST_WORK: usize = 1 << 26;

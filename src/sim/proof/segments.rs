@@ -46,22 +46,27 @@ pub(super) fn run(schedule: Verified<'_>) -> Option<Proof> {
         kernels: run::kernels(schedule.schedule()),
     };
     let mut work = 0usize;
-    for_each(schedule, |segment| {
+    let segments = different(schedule, |segment| {
+        work = work.saturating_add(size(segment).saturating_mul(super::followed(verify(segment).ok()?)));
+        (work <= run::MOST_VALUES).then_some(())
+    })?;
+    for segment in &segments {
         let own = run::run(verify(segment).ok()?).ok()?;
-        work = work.saturating_add(size(segment).saturating_mul(own.followed));
         proof.followed = proof.followed.max(own.followed);
         proof.collapsed = proof.collapsed.intersection(own.collapsed);
         proof.pieces = proof.pieces.saturating_add(own.pieces);
         proof.segments += 1;
-        (work <= run::MOST_VALUES && proof.pieces <= run::MOST_PIECES).then_some(())
-    })?;
+        if proof.pieces > run::MOST_PIECES {
+            return None;
+        }
+    }
     Some(proof)
 }
 
 /// Estimated operations and operands of all segments, times the devices to follow; `None` without assertions.
 pub(super) fn work(schedule: Verified<'_>) -> Option<usize> {
     let mut work = 0usize;
-    for_each(schedule, |segment| {
+    different(schedule, |segment| {
         work = work.saturating_add(size(segment).saturating_mul(super::followed(verify(segment).ok()?)));
         Some(())
     })?;
@@ -73,11 +78,12 @@ fn size(segment: &Schedule) -> usize {
     segment.operations.node_count() + segment.operations.edge_count()
 }
 
-/// Passes each segment that differs from those before it; `None` without assertions, with too many operations or arrays in
-/// all, or if `each` returns that.
-fn for_each(schedule: Verified<'_>, mut each: impl FnMut(&Schedule) -> Option<()>) -> Option<()> {
+/// The segments that differ from those before them, each passed to `each`; `None` without assertions, with too many
+/// operations or arrays in all, or if `each` returns that.
+fn different(schedule: Verified<'_>, mut each: impl FnMut(&Schedule) -> Option<()>) -> Option<Vec<Schedule>> {
     let cutter = Cutter::new(schedule.schedule())?;
-    let mut known: FxHashMap<u64, Vec<Schedule>> = FxHashMap::default();
+    let mut found: Vec<Schedule> = Vec::new();
+    let mut known: FxHashMap<u64, Vec<usize>> = FxHashMap::default();
     let whole = schedule.operations.node_count() + schedule.arrays.len();
     let mut left = whole.saturating_mul(MOST_SHARED);
     let claims = schedule.assertions.iter().chain(&schedule.outputs);
@@ -86,12 +92,13 @@ fn for_each(schedule: Verified<'_>, mut each: impl FnMut(&Schedule) -> Option<()
         let segment = cutter.segment(goal, left)?;
         left = left.checked_sub(segment.operations.node_count() + segment.arrays.len())?;
         let alike = known.entry(digest(&segment)).or_default();
-        if !alike.iter().any(|other| are_equal(other, &segment)) {
+        if !alike.iter().any(|other| are_equal(&found[*other], &segment)) {
             each(&segment)?;
-            alike.push(segment);
+            alike.push(found.len());
+            found.push(segment);
         }
     }
-    Some(())
+    Some(found)
 }
 
 /// A value to which operations lead.
