@@ -333,14 +333,16 @@ impl<'a> Tuner<'a> {
     }
 
     /// Orders the stages of a sum so that little remains for slow links, which the gather undoes in any order, and those of
-    /// a broadcast so that few devices send over slow links.
+    /// a broadcast so that few devices send over slow links. Long axes come first where links are equal: the order of the
+    /// mesh makes no difference.
     pub(super) fn in_order(&self, problem: Problem) -> Problem {
         let mesh = &self.topology.mesh;
         let runs = mesh.runs(problem.axes()).into_iter();
         let rate = |run: &Axes| idle::into(&self.topology, *run);
+        let size = |run: &Axes| run.group_size(mesh);
         let runs: Vec<Axes> = match problem.kind {
-            CollectiveKind::AllReduce => runs.sorted_by_key(|run| Reverse(rate(run))).collect(),
-            CollectiveKind::Broadcast => runs.sorted_by_key(rate).collect(),
+            CollectiveKind::AllReduce => runs.sorted_by_key(|run| Reverse((rate(run), size(run)))).collect(),
+            CollectiveKind::Broadcast => runs.sorted_by_key(|run| (rate(run), Reverse(size(run)))).collect(),
             _ => return problem,
         };
         let axes: Axes = runs.into_iter().flat_map(|run| run.iter()).collect();

@@ -316,6 +316,9 @@ impl Others<'_> {
             if !axes.iter().any(|axis| axis.contains(" over ")) {
                 let mut other = axes.clone();
                 self.random.shuffle(&mut other);
+                if other == axes {
+                    other.reverse();
+                }
                 self.add("order of axes", on(&other), Relation::Same);
             }
             let more: Vec<String> = axes.iter().cloned().chain(["u1: 1".to_owned()]).collect();

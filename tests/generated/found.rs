@@ -12,11 +12,14 @@ use super::watch::{EVERY_STAGE, watched};
 use std::process::Command;
 use std::time::Instant;
 
-/// The program of a file, with its options.
+/// The program of a file, with its options, without its comment.
 fn case(source: String) -> Case {
     let words = source.lines().find_map(|line| line.strip_prefix("# shardc run")).unwrap_or_default();
     let modes = Modes::of_words(words);
     let degraded = source.lines().any(|line| line.starts_with("link "));
+    // Equivalent programs are made of the line of the mesh, which is the first one.
+    let lines = source.lines().skip_while(|line| line.starts_with('#'));
+    let source = lines.map(|line| format!("{line}\n")).collect();
     Case { source, modes, degraded, thorough: true, statements: 0, devices: 0 }
 }
 
