@@ -586,7 +586,8 @@ impl Plan {
             }
             let (before, time) = (step.cost.time, next.cost.time);
             if time > before {
-                self.stop = self.stop.unless_optimal(Stop::Methods);
+                let is_asked = self.program.value(next.user).method.is_some();
+                self.stop = self.stop.unless_optimal(if is_asked { Stop::Methods } else { Stop::Operations });
             }
             // A requested method may even be faster than planned.
             let saved = (before.saturating_sub(time) * self.times(id)).ticks();

@@ -47,6 +47,11 @@ impl Score {
         Score { first: self.first.saturating_add(penalty), ..self }
     }
 
+    /// The same score with one more step.
+    pub(super) fn with_step(self) -> Score {
+        Score { steps: self.steps.saturating_add(1), ..self }
+    }
+
     /// The same score without its step count.
     pub(super) fn of_no_step(self) -> Score {
         Score { steps: 0, ..self }
@@ -200,6 +205,8 @@ pub(super) struct Space {
 pub(super) struct Distances<Origin> {
     /// By node; `None` if unreachable.
     reached: Vec<Option<(Score, Back<Origin>)>>,
+    /// All sources, in order.
+    begun: Vec<Node>,
 }
 
 /// How a node is reached.
@@ -222,10 +229,10 @@ impl<Origin> Distances<Origin> {
         self.reached().next().is_none()
     }
 
-    /// The sources that are not reached more cheaply.
-    pub(super) fn sources(&self) -> impl Iterator<Item = (Node, Score)> {
-        let sources = self.reached().filter(|(_, (_, back))| matches!(back, Back::Source(_)));
-        sources.map(|(node, (score, _))| (node, *score))
+    /// The sources, and whether each is reached more cheaply by a move.
+    pub(super) fn sources(&self) -> impl Iterator<Item = (Node, bool)> {
+        let reached = self.begun.iter().filter_map(|node| Some((*node, self.get(*node)?)));
+        reached.map(|(node, (_, back))| (node, matches!(back, Back::Move(..))))
     }
 
     /// All nodes in order.
@@ -336,7 +343,9 @@ impl Space {
     ) -> Distances<Origin> {
         let mut reached: Vec<Option<(Score, Back<Origin>)>> = vec![None; self.shardings.len()];
         let mut heap = BinaryHeap::new();
+        let mut begun = Vec::new();
         for (node, score, origin) in sources {
+            begun.push(node);
             if reached[node].as_ref().is_none_or(|(known, _)| score < *known) {
                 reached[node] = Some((score, Back::Source(origin)));
                 heap.push(Reverse((score, node)));
@@ -368,7 +377,9 @@ impl Space {
         }
         let within = |(score, _): &(Score, _)| score.first <= pricing.options.most;
         reached.iter_mut().for_each(|entry| *entry = entry.take().filter(within));
-        Distances { reached }
+        begun.sort_unstable();
+        begun.dedup();
+        Distances { reached, begun }
     }
 
     /// Finds and prices the moves out of a node, once.

@@ -750,13 +750,15 @@ impl<'a> Search<'a> {
         // What an iteration begins with is moved once, before the first one.
         let is_elsewhere = self.is_carried(id) || self.program.times(id) != self.program.times(operand);
         let before = is_written || found.is_open() || is_elsewhere;
-        let offered: Vec<Node> = match before {
-            true => found.offered().iter().map(|(node, _)| node).collect(),
-            false => found.offered().sources().map(|(node, _)| node).collect(),
+        let offered: Vec<(Node, bool)> = match before {
+            true => found.offered().iter().map(|(node, _)| (node, false)).collect(),
+            false => found.offered().sources().collect(),
         };
         let mut sources = Vec::new();
-        for node in offered {
+        for (node, is_moved) in offered {
             let Some(score) = self.through(operand, node, (id, 0), false).apart else { continue };
+            // The same move is preferred after the renaming, but its price may be known there alone.
+            let score = if is_moved { score.with_step() } else { score };
             let from = self.space(operand).layout(node);
             let place = |index| einsum.operands[0].iter().position(|other| other == index);
             let dims = einsum.result.iter().filter_map(place).map(|dim| from.sharding.dims[dim]).collect();

@@ -10,6 +10,8 @@ pub enum Stop {
     Pins,
     /// Collectives use slower methods, as prescribed by the program.
     Methods,
+    /// Collectives use methods with fewer operations than the fastest, because the schedule of the plan is long.
+    Operations,
     /// The program has limits, which are searched heuristically.
     Limits,
     /// The memory budget: only a restricted move set was searched.
@@ -33,6 +35,7 @@ impl Stop {
             Stop::Optimal => "optimal",
             Stop::Pins => "pins",
             Stop::Methods => "methods",
+            Stop::Operations => "operations",
             Stop::Limits => "limits",
             Stop::Memory => "memory",
             Stop::Time => "time",

@@ -102,6 +102,7 @@ impl Findings<'_> {
         let why = match plan.stop {
             Stop::Pins => "products are pinned",
             Stop::Methods => "methods are prescribed with `using`",
+            Stop::Operations => "collectives have fewer operations than the fastest ones, as the schedule is long",
             Stop::Limits => "no cheaper plan was found within the limits",
             Stop::Memory => "only some moves between layouts were searched, as all need too much memory",
             Stop::Time => "the search stopped at `--time-limit`",

@@ -9,7 +9,8 @@ use crate::common::programs as files;
 use programs::{gpt3, layers, llama, mlp, product, proven, training};
 use shardc::compiler::{self, Options, Overlapping, Resharding};
 use shardc::costs::CostModel;
-use shardc::plan::Plan;
+use shardc::plan::{Plan, Stop};
+use shardc::units::Time;
 
 const DOCUMENT: &str = include_str!("../../docs/planning.md");
 
@@ -69,6 +70,20 @@ fn statements() {
             }
         }
     }
+}
+
+/// The schedule of a long program has few operations, and takes nearly the time of the best plan.
+#[test]
+fn long_schedules_have_few_chunks() {
+    let plan = planned(&layers(160, false), CostModel::Exact);
+    assert_eq!(plan.stop, Stop::Operations);
+    let (time, least) = (plan.totals().time(), plan.lower_bound.time);
+    assert!(least > Time::ZERO && time.ratio(least) < 1.01, "{time:?} {least:?}");
+    let most = |plan: &Plan| {
+        let messages = |id| plan.step(id).usage.whole(&plan.program.mesh).messages.most;
+        plan.ids().map(messages).max()
+    };
+    assert!(most(&plan) < most(&planned(&layers(16, false), CostModel::Exact)));
 }
 
 #[test]
