@@ -17,8 +17,12 @@
 
 use crate::einsum::{Einsum, Index};
 use crate::function::{Filler, Function, Relation};
+use itertools::Itertools;
+use rustc_hash::FxHasher;
 use serde::{Deserialize, Serialize};
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{Hash, Hasher};
 
 /// The fusion that the compiler of a machine supports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -135,6 +139,8 @@ pub struct Node {
     pub mark: usize,
     /// Its origin.
     pub makes: Makes,
+    /// Number of elements, where it decides among equal kernels.
+    pub elements: u64,
 }
 
 /// Largest distance between members of a kernel, so that the running time is linear.
@@ -143,30 +149,73 @@ const MOST_SPAN: usize = 1024;
 /// Finds the kernels of a graph, each with at least two members, in order.
 ///
 /// Values join the kernels of their operands one by one if the kernel stays convex: every node on a path between two
-/// members is a member.
+/// members is a member. Functions come first, and then the functions before a product: of several products, the one that
+/// reads most of its operands from functions takes them, so that the order of the nodes makes no difference.
 pub fn kernels(nodes: &[Node], fusion: Fusion) -> Vec<Vec<usize>> {
-    let mut kernels: BTreeMap<usize, Vec<usize>> = (0..nodes.len()).map(|at| (at, vec![at])).collect();
-    let mut head: Vec<usize> = (0..nodes.len()).collect();
-    for (at, node) in nodes.iter().enumerate() {
-        if node.role.is_none() || fusion == Fusion::None {
-            continue;
-        }
+    let mut kernels = Kernels::new(nodes, fusion);
+    let is_product = |at: usize| nodes[at].role == Some(Role::Product);
+    let all = (0..nodes.len()).filter(|at| nodes[*at].role.is_some() && fusion != Fusion::None);
+    let (products, functions): (Vec<usize>, Vec<usize>) = all.partition(|at| is_product(*at));
+    for at in functions {
+        kernels.joined(at);
+    }
+    let shapes = shapes(nodes);
+    let from_functions = |at: &usize| {
+        let operands = nodes[*at].operands.iter();
+        operands.filter(|operand| nodes[**operand].role.is_some() && !is_product(**operand)).count()
+    };
+    for at in products.into_iter().sorted_by_key(|at| (Reverse(from_functions(at)), shapes[*at])) {
+        kernels.joined(at);
+    }
+    kernels.members.into_values().filter(|kernel| kernel.len() > 1).collect()
+}
+
+/// A number for each node that depends on the nodes before it, but not on their order.
+fn shapes(nodes: &[Node]) -> Vec<u64> {
+    let mut shapes: Vec<u64> = Vec::with_capacity(nodes.len());
+    for node in nodes {
+        let mut hasher = FxHasher::default();
+        (node.role.map(|role| role as u8), node.leaves, node.elements).hash(&mut hasher);
+        node.operands.iter().for_each(|operand| shapes[*operand].hash(&mut hasher));
+        shapes.push(hasher.finish());
+    }
+    shapes
+}
+
+/// Kernels that grow.
+struct Kernels<'n> {
+    nodes: &'n [Node],
+    fusion: Fusion,
+    /// The members of each kernel, by its first one.
+    members: BTreeMap<usize, Vec<usize>>,
+    /// The first member of the kernel of each node.
+    head: Vec<usize>,
+}
+
+impl Kernels<'_> {
+    fn new(nodes: &[Node], fusion: Fusion) -> Kernels<'_> {
+        let members = (0..nodes.len()).map(|at| (at, vec![at])).collect();
+        Kernels { nodes, fusion, members, head: (0..nodes.len()).collect() }
+    }
+
+    /// Joins a node to the kernels of its operands.
+    fn joined(&mut self, at: usize) {
+        let (nodes, node) = (self.nodes, &self.nodes[at]);
         for operand in &node.operands {
-            let (first, second) = (head[*operand], head[at]);
-            let is_far = at - first.min(second) > MOST_SPAN;
+            let (first, second) = (self.head[*operand], self.head[at]);
+            let is_far = first.abs_diff(second) > MOST_SPAN;
             if first == second || is_far || nodes[*operand].role.is_none() || nodes[*operand].mark != node.mark {
                 continue;
             }
-            let merged: BTreeSet<usize> = kernels[&first].iter().chain(&kernels[&second]).copied().collect();
+            let merged: BTreeSet<usize> = self.members[&first].iter().chain(&self.members[&second]).copied().collect();
             let roles: Vec<Role> = merged.iter().filter_map(|member| nodes[*member].role).collect();
-            if fusion.takes(&roles) && is_convex(nodes, &merged) {
-                merged.iter().for_each(|member| head[*member] = first.min(second));
-                kernels.remove(&first.max(second));
-                kernels.insert(first.min(second), merged.into_iter().collect());
+            if self.fusion.takes(&roles) && is_convex(nodes, &merged) {
+                merged.iter().for_each(|member| self.head[*member] = first.min(second));
+                self.members.remove(&first.max(second));
+                self.members.insert(first.min(second), merged.into_iter().collect());
             }
         }
     }
-    kernels.into_values().filter(|kernel| kernel.len() > 1).collect()
 }
 
 /// Whether a set of nodes is convex: no path leaves it and returns.
@@ -334,7 +383,7 @@ mod tests {
     use super::*;
 
     fn node(role: Option<Role>, operands: &[usize]) -> Node {
-        Node { role, operands: operands.to_vec(), leaves: false, mark: 0, makes: Makes::Other }
+        Node { role, operands: operands.to_vec(), leaves: false, mark: 0, makes: Makes::Other, elements: 1 }
     }
 
     const INPUT: Option<Role> = None;

@@ -27,6 +27,11 @@ fn role(function: Function) -> Option<Role> {
     }
 }
 
+/// Number of elements of a value.
+fn elements(program: &Program, id: ValueId) -> u64 {
+    program.value(id).dims.iter().map(|dim| dim.size).fold(1, u64::saturating_mul)
+}
+
 /// The kernels of a program without communication.
 pub(super) struct Structure {
     /// The kernel of each value, by its first value.
@@ -97,6 +102,7 @@ impl Structure {
                 },
                 leaves: leaves(id),
                 mark: stretch(program, id),
+                elements: elements(program, id),
                 makes: match &value.definition {
                     Definition::Input { supply: Supply::Counted } => Makes::Places,
                     Definition::Product { .. } => Makes::Product(program.einsum(id)),
@@ -334,6 +340,7 @@ fn nodes(
             operands: read.into_iter().map(|operand| blocks[operand.index()].index()).collect(),
             leaves: leaves[id.index()],
             mark: mark.unwrap_or_default(),
+            elements: elements(program, step.value),
             makes: match &step.op {
                 StepOp::Input if is_counted(step.value) => Makes::Places,
                 StepOp::Collective(Collective::Slice { .. }) => Makes::Part,

@@ -355,6 +355,7 @@ impl Schedule {
     /// The operations as nodes for fusion.
     fn fusion_nodes(&self) -> Vec<fusion::Node> {
         let node = |id: OpId| fusion::Node {
+            elements: self.operation(id).elements(),
             role: self.operation(id).kind.role(),
             operands: self.operands(id).iter().map(|operand| operand.index()).collect(),
             leaves: self.outputs.iter().any(|output| output.value == id),
