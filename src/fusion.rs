@@ -156,10 +156,10 @@ pub fn kernels(nodes: &[Node], fusion: Fusion) -> Vec<Vec<usize>> {
     let is_product = |at: usize| nodes[at].role == Some(Role::Product);
     let all = (0..nodes.len()).filter(|at| nodes[*at].role.is_some() && fusion != Fusion::None);
     let (products, functions): (Vec<usize>, Vec<usize>) = all.partition(|at| is_product(*at));
-    for at in functions {
+    let (depths, shapes) = (depths(nodes), shapes(nodes));
+    for at in functions.into_iter().sorted_by_key(|at| (depths[*at], shapes[*at])) {
         kernels.joined(at);
     }
-    let shapes = shapes(nodes);
     let from_functions = |at: &usize| {
         let operands = nodes[*at].operands.iter();
         operands.filter(|operand| nodes[**operand].role.is_some() && !is_product(**operand)).count()
@@ -168,6 +168,15 @@ pub fn kernels(nodes: &[Node], fusion: Fusion) -> Vec<Vec<usize>> {
         kernels.joined(at);
     }
     kernels.members.into_values().filter(|kernel| kernel.len() > 1).collect()
+}
+
+/// The length of the longest path to each node.
+fn depths(nodes: &[Node]) -> Vec<usize> {
+    let mut depths: Vec<usize> = Vec::with_capacity(nodes.len());
+    for node in nodes {
+        depths.push(node.operands.iter().map(|operand| depths[*operand] + 1).max().unwrap_or_default());
+    }
+    depths
 }
 
 /// A number for each node that depends on the nodes before it, but not on their order.
@@ -436,6 +445,26 @@ mod tests {
         let (product, function) = ((PRODUCT, [0, 1].as_slice()), (FUNCTION, [0].as_slice()));
         assert_eq!(read(product, function), [1, 1]);
         assert_eq!(read(function, product), [1, 1]);
+    }
+
+    /// A function that two products read is in the kernel of the same one in any order of the products.
+    #[test]
+    fn the_order_of_products_makes_no_difference() {
+        let sized = |elements, node: Node| Node { elements, ..node };
+        let start = [node(INPUT, &[]), node(FUNCTION, &[0])];
+        let plain = || vec![node(PRODUCT, &[1, 0])];
+        let large = || vec![sized(8, node(PRODUCT, &[1, 0]))];
+        // Its operands are both functions.
+        let of_functions = |at: usize| vec![node(FUNCTION, &[1]), node(PRODUCT, &[1, at])];
+        let members = |parts: [Vec<Node>; 2]| {
+            let nodes: Vec<Node> = start.iter().cloned().chain(parts.into_iter().flatten()).collect();
+            let found = kernels(&nodes, Fusion::Elementwise);
+            let kernel = |kernel: &Vec<usize>| kernel.iter().map(|at| (nodes[*at].role, nodes[*at].elements)).collect();
+            found.iter().map(kernel).collect::<Vec<Vec<_>>>()
+        };
+        assert_eq!(members([plain(), large()]), members([large(), plain()]));
+        let [one, other] = [members([plain(), of_functions(3)]), members([of_functions(2), plain()])];
+        assert_eq!((one[0].len(), &one), (3, &other));
     }
 
     #[test]
