@@ -425,6 +425,7 @@ struct Taken {
     made: Option<(Schedule, Option<Proof>)>,
 }
 
+/// As [`plan()`], with what had to be made for it.
 fn taken(program: &Program, topology: &Topology, options: &Options) -> Result<Taken, Diagnostics> {
     let costs = options.costs.on(topology, options.lowering);
     let request = Request {
@@ -602,6 +603,8 @@ pub fn machine_as_planned(plan: &Plan, topology: &Topology) -> Topology {
     topology.seen_as(&plan.program.mesh)
 }
 
+/// The schedule of a plan, and its proof.
+///
 /// - `plan`: with its repeats unrolled.
 /// - `made`: its schedule, and the proof of it, as far as they are known.
 fn spelled_out(

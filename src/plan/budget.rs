@@ -103,7 +103,7 @@ impl Budget {
 impl Budget {
     /// Operations times devices that are simulated to improve the cheapest plan in sequence: about 0.2 s.
     pub const WHOLE_EFFORT: usize = 2_000_000;
-    /// Operations and operands of a schedule in as many chunks as save time: about 1 GB. Longer ones use few chunks.
+    /// Operations and operands of a schedule in as many chunks as save time. Longer ones have few chunks.
     pub const MOST_WORK_IN_CHUNKS: u64 = 1 << 21;
     /// Times that the weights of the load are shifted to the busiest units.
     pub const MOST_SHIFTS: usize = 6;

@@ -80,7 +80,7 @@ pub struct Tuner<'a> {
     pub(super) lowering: Lowering,
     /// Whether multiport methods and chunks are tried only on request, to keep the number of operations low.
     pub(super) fewest_operations: bool,
-    /// Whether more chunks must save a larger part of the time.
+    /// Whether twice as many chunks must save at least 1/32 of the time.
     few_chunks: bool,
     pub(super) objective: Objective,
     /// Number of repetitions of each collective, in sequence.
@@ -139,7 +139,8 @@ impl<'a> Tuner<'a> {
         Tuner { fewest_operations: true, ..self }
     }
 
-    /// A tuner of recipes with a few operations more, for the chunks that save most.
+    /// A tuner that doubles the chunks of a collective only while that saves at least 1/32 of its time. Routed moves have
+    /// their usual chunks.
     #[must_use]
     pub fn few_chunks(self) -> Tuner<'a> {
         Tuner { few_chunks: true, ..self }
@@ -538,7 +539,7 @@ impl Tried {
     }
 }
 
-/// Where there are few chunks, twice as many must save at least 1/32 of the time.
+/// With few chunks, twice as many must save at least this part of the time: 1/32.
 const LEAST_SAVING_OF_FEW: u128 = 32;
 
 /// Effort of the trials of one candidate after which no more chunks are tried: a broadcast over 1024 devices reaches it.

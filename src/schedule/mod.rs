@@ -355,7 +355,6 @@ impl Schedule {
     /// The operations as nodes for fusion.
     fn fusion_nodes(&self) -> Vec<fusion::Node> {
         let node = |id: OpId| fusion::Node {
-            elements: self.operation(id).elements(),
             role: self.operation(id).kind.role(),
             operands: self.operands(id).iter().map(|operand| operand.index()).collect(),
             leaves: self.outputs.iter().any(|output| output.value == id),
@@ -371,6 +370,7 @@ impl Schedule {
                 OpKind::Map { function, einsum } => Makes::of(*function, || einsum.clone()),
                 _ => Makes::Other,
             },
+            elements: self.operation(id).elements(),
         };
         self.ids().map(node).collect()
     }
