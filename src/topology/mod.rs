@@ -38,6 +38,7 @@ use crate::units::{Bytes, Rate, Time, TimeScale, counted};
 use detour::Detours;
 use itertools::Itertools;
 use miette::{Diagnostic, SourceSpan};
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use thiserror::Error;
@@ -53,6 +54,8 @@ pub struct Topology {
     pub machine: Mesh,
     /// Wiring and links of these axes, in mesh order.
     pub axes: Vec<AxisLinks>,
+    /// The axes of the machine in the order in which messages cross them.
+    crossed: Vec<AxisId>,
     /// The tick of all times.
     pub scale: TimeScale,
     /// Degraded links.
@@ -389,6 +392,7 @@ impl Topology {
             return Err(TopologyError::TooManyLinks { links });
         }
         Ok(Topology {
+            crossed: crossed(&machine, &axes),
             mesh,
             machine,
             axes: with_ports(axes),
@@ -614,7 +618,8 @@ impl Topology {
             let links = self.axes[axis.index()];
             AxisLinks { sharers: if links.per_node { links.sharers * alike } else { links.sharers }, ..links }
         });
-        (Topology { machine: mesh.machine(), mesh, axes: with_ports(links.collect()), ..self.clone() }, kept)
+        let (machine, axes) = (mesh.machine(), with_ports(links.collect()));
+        (Topology { crossed: crossed(&machine, &axes), machine, mesh, axes, ..self.clone() }, kept)
     }
 }
 
@@ -652,6 +657,16 @@ fn network_of<'h>(axis: &Axis, hardware: &'h Hardware) -> Result<(usize, &'h Net
         known: known(),
         at: None,
     })
+}
+
+/// The order in which messages cross axes: outer networks first, then by wiring, then short axes. It does not depend on
+/// the order of the mesh unless axes are alike.
+fn crossed(machine: &Mesh, axes: &[AxisLinks]) -> Vec<AxisId> {
+    let of = |axis: &AxisId| {
+        let links = axes[axis.index()];
+        (Reverse(links.network), links.declared, machine.size(*axis))
+    };
+    machine.axis_ids().sorted_by_key(of).collect()
 }
 
 /// Axes of one network that are wired by a switch share the ports of the first of them. Rows of links are numbered.

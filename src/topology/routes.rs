@@ -293,7 +293,7 @@ impl Topology {
 
     /// The route along the first axis on which two devices differ.
     fn shortest_leg(&self, at: DeviceId, destination: DeviceId) -> Option<Leg> {
-        let (axis, here, there) = self.machine.axis_ids().find_map(|axis| {
+        let (axis, here, there) = self.crossed.iter().copied().find_map(|axis| {
             let (here, there) = (self.machine.coordinate(at, axis), self.machine.coordinate(destination, axis));
             (here != there).then_some((axis, here, there))
         })?;

@@ -222,11 +222,19 @@ pub fn other_links(compiled: &Compiled) -> Option<String> {
         let links = topology.links(axis);
         if links.wiring == Wiring::Switch { topology.network(axis).name.clone() } else { mesh.axis(axis).name.clone() }
     };
+    // Messages cross outer networks first, then rings, lines, switches and full meshes, of each the shortest first.
+    let crossed = mesh.axis_ids().sorted_by_key(|axis| {
+        let links = topology.links(*axis);
+        let wiring =
+            [Wiring::Ring, Wiring::Line, Wiring::Switch, Wiring::Full].iter().position(|w| *w == links.declared);
+        (std::cmp::Reverse(links.network), wiring, mesh.size(*axis))
+    });
+    let crossed: Vec<AxisId> = crossed.collect();
     let mut steps: BTreeMap<u64, BTreeMap<String, Passed>> = BTreeMap::new();
     for message in count(&schedule::to_json(schedule)).messages {
         let passed = steps.entry(message.step).or_default();
         let mut at = message.from;
-        for axis in mesh.axis_ids() {
+        for axis in crossed.iter().copied() {
             let size = i64::from(mesh.axis(axis).size);
             let [here, there] = [at, message.to].map(|device| i64::from(mesh.coordinate(device, axis)));
             if here == there {

@@ -1,16 +1,17 @@
 //! A simulator of messages on links: each link and port serves one message at a time, first come, first served.
 //!
-//! Messages are stored and forwarded at every device, on a shortest route, axis by axis. A message through a switch
-//! needs the sender's port and the receiver's port at once; others at the sender's port may overtake it meanwhile, unless
-//! the network sends in order. Messages that are ready at the same time are served in the
-//! order of their files.
+//! Messages are stored and forwarded at every device, on a shortest route, axis by axis: rings, lines, then switches, of each
+//! the shortest first. A message through a switch needs the sender's port and the receiver's port at once; others at the
+//! sender's port may overtake it meanwhile, unless the network sends in order. Messages that are ready at the same time are
+//! served in the order of their files.
 
 use super::trace::{Trace, What};
+use itertools::Itertools;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 /// The wiring of an axis.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Wire {
     Ring,
     Line,
@@ -52,9 +53,10 @@ impl Network {
 
     /// The ports of each hop between two ranks. Messages between antipodes of a ring go up if `number` is even.
     fn route(&self, from: usize, to: usize, number: u64) -> Vec<Vec<Port>> {
-        let (mut at, mut hops, mut stride) = (from, Vec::new(), self.ranks());
-        for (axis, (size, wire)) in self.axes.iter().enumerate() {
-            stride /= size;
+        let (mut at, mut hops) = (from, Vec::new());
+        let crossed = self.axes.iter().enumerate().sorted_by_key(|(_, (size, wire))| (*wire, *size));
+        for (axis, (size, wire)) in crossed {
+            let stride: usize = self.axes[axis + 1..].iter().map(|(size, _)| size).product();
             let place = |rank: usize| rank / stride % size;
             let (mut here, there) = (place(at), place(to));
             let up = (there + size - here) % size;
