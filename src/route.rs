@@ -49,7 +49,7 @@ pub enum Route {
     /// This number of ranks along the axes of the shift, towards higher ones if positive: one link each, or several on a
     /// major part of an axis. Selects the direction around a ring, also for the antipode.
     Hops(i64),
-    /// Axis by axis: outer networks first, then rings, lines, switches and full meshes, of each the shortest axis first. On
-    /// a ring the shorter way around, towards higher coordinates in case of a tie; on a switch one crossing.
+    /// Axis by axis: outer networks first, then rings, lines, switches and full meshes as declared, of each the shortest axis
+    /// first. On a ring the shorter way around, towards higher coordinates in case of a tie; on a switch one crossing.
     Shortest,
 }

@@ -659,8 +659,8 @@ fn network_of<'h>(axis: &Axis, hardware: &'h Hardware) -> Result<(usize, &'h Net
     })
 }
 
-/// The order in which messages cross axes: outer networks first, then by wiring, then short axes. It does not depend on
-/// the order of the mesh unless axes are alike.
+/// The order in which messages cross axes: outer networks first, then by declared wiring, then short axes. It does not
+/// depend on the order of the mesh unless axes are alike.
 fn crossed(machine: &Mesh, axes: &[AxisLinks]) -> Vec<AxisId> {
     let of = |axis: &AxisId| {
         let links = axes[axis.index()];

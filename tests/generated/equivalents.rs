@@ -468,7 +468,7 @@ fn has_unused(program: &Program) -> bool {
     })
 }
 
-/// The dims that each product contracts, in any order.
+/// The dims that each product contracts, sorted.
 fn contracted(program: &Program) -> Vec<Vec<String>> {
     let of = |id| {
         let Definition::Product { operands, .. } = &program.value(id).definition else { return None };
