@@ -11,6 +11,7 @@ use crate::topology::{
     Attachment, Engines, HopRule, LinkSide, LocalMoves, Measured, Messages, Network, Protocol, SwitchKind, Work,
 };
 use crate::units::Rate;
+use std::cmp::Reverse;
 use std::collections::HashMap;
 
 /// Occupies its resources once: a hop of a message, or a computation of a device.
@@ -225,12 +226,28 @@ fn owner(topology: &Topology, axis: usize, at: &[i64]) -> Vec<i64> {
     owner
 }
 
+/// The axes in the order in which messages cross them: outer networks first, then rings, lines, switches and full meshes,
+/// of each the shortest first.
+fn crossed(topology: &Topology) -> Vec<usize> {
+    let place = |axis: usize| topology.hardware.networks().position(|known| known.name == network(topology, axis).name);
+    let wiring = |axis: usize| match topology.axes[axis].declared {
+        Wiring::Ring => 0,
+        Wiring::Line => 1,
+        Wiring::Switch => 2,
+        Wiring::Full => 3,
+        Wiring::Fabric => unreachable!("has tests of its own"),
+    };
+    let mut axes: Vec<usize> = (0..topology.axes.len()).collect();
+    axes.sort_by_key(|axis| (Reverse(place(*axis)), wiring(*axis), topology.mesh.axes()[*axis].size));
+    axes
+}
+
 /// The hops of a message: dimension-ordered, or a detour around failed links.
 fn hops(topology: &Topology, from: DeviceId, to: DeviceId, route: Route) -> Vec<OneHop<'_>> {
     let (start, goal) = (coordinates(&topology.mesh, from), coordinates(&topology.mesh, to));
     let mut way = Vec::new();
     let mut at = start.clone();
-    for axis in 0..at.len() {
+    for axis in crossed(topology) {
         let size = i64::from(topology.mesh.axes()[axis].size);
         let wiring = topology.axes[axis].wiring;
         let direct = goal[axis] - at[axis];
