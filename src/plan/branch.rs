@@ -104,6 +104,12 @@ pub(super) fn solve<'a>(
     let Some(Best { settled, found, .. }) = best else {
         let error = failure.or_else(|| program.value_ids().last().map(|id| search.unreachable(id)));
         let (error, is_cut_short) = (error.expect("a program has a value"), stop == Stop::Work);
+        let error = match error {
+            PlanError::Pin { name, pin, help, span } if is_cut_short => {
+                PlanError::PinNotFound { name, pin, help, span }
+            }
+            error => error,
+        };
         let left_out = search.left_out(is_cut_short.then_some(least));
         return Err(Unsolved { error: Box::new(error), left_out, cut_short: is_cut_short.then(|| Box::new(search)) });
     };
@@ -193,7 +199,8 @@ impl Tree<'_> {
             // The first branch gives the bound.
             let may_stop = looked_into > 1 && (self.best.is_some() || self.search.options.most < u128::MAX);
             let is_done = self.work() > self.most_work || deepest.is_none() && self.is_close_to(bound.first());
-            if (is_done || self.search.budget.is_over()) && may_stop {
+            let is_hopeless = self.work() / Budget::TIMES_WITHOUT_A_PLAN > self.most_work && self.is_restricted();
+            if (is_done || self.search.budget.is_over()) && may_stop || is_hopeless {
                 self.unsolved = self.unsolved.into_iter().chain([bound]).min();
                 self.stop = Stop::Work;
                 break;
@@ -208,6 +215,14 @@ impl Tree<'_> {
         }
         let best = self.best.as_ref().map(|best| best.score);
         Ok(best.into_iter().chain(self.unsolved).min().unwrap_or_default().first())
+    }
+
+    /// Whether there may be no plan although each value has layouts: because of pins, or of limits.
+    fn is_restricted(&self) -> bool {
+        let options = &self.search.options;
+        matches!(self.failure, Some(PlanError::Pin { .. }))
+            || options.memory_limit < u64::MAX
+            || options.flops < u128::MAX
     }
 
     /// The open branch that was added last.

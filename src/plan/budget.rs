@@ -35,6 +35,8 @@ impl Default for Budget {
 impl Budget {
     /// Moves examined by branch and bound before it ends with the best plan found.
     pub const MOST_WORK: u64 = 6_000_000;
+    /// Times the work limit after which a search without a plan ends if pins or limits exclude plans.
+    pub const TIMES_WITHOUT_A_PLAN: u64 = 4;
     /// At the work limit, a gap of 1/1000 to the bound is accepted; before, a proportionally smaller one.
     pub const LEAST_GAP: u128 = 1000;
     /// No gap is accepted within the first 1/16 of the work, in which most programs are solved completely.

@@ -329,6 +329,21 @@ pub enum PlanError {
         #[label("requested here")]
         span: miette::SourceSpan,
     },
+    /// No plan with a pinned strategy was found within the work limit.
+    #[error("no plan was found in which `{name}` is computed {pin}")]
+    #[diagnostic(code("pin-impossible"))]
+    PinNotFound {
+        /// The array.
+        name: String,
+        /// The strategy: `by gather(A)`.
+        pin: String,
+        /// The strategies that are possible for other layouts.
+        #[help]
+        help: String,
+        /// The statement.
+        #[label("requested here; the search was cut short")]
+        span: miette::SourceSpan,
+    },
     /// An input has too many possible layouts.
     #[error("too many possible layouts of input `{name}`")]
     #[diagnostic(

@@ -71,7 +71,7 @@ fn library(topology: &Topology, kind: CollectiveKind, run: Axes) -> Vec<Method> 
     let (Some(axis), true) = (run.last(), in_libraries(kind)) else { return Vec::new() };
     let (wiring, size) = (topology.links(run).wiring, run.group_size(&topology.mesh));
     let usual = methods::candidates(kind, wiring, size);
-    let own = &topology.network(topology.mesh.physical(axis)).methods;
+    let own = &topology.network(axis).methods;
     let takes = |method: &Method| usual.contains(method) || methods::takes(*method, kind, wiring, size);
     match own.iter().copied().filter(takes).collect::<Vec<_>>() {
         // On two devices, all methods of a library are equal, so one is sufficient.

@@ -18,7 +18,7 @@ use shardc::program::{Definition, Program};
 use shardc::topology::{Hardware, Topology};
 use shardc::units::{Rate, Time};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Mutex;
+use std::sync::{LazyLock, Mutex};
 use std::time::{Duration, Instant};
 
 /// What is known of the plans of a program.
@@ -65,6 +65,12 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// Most combinations of layouts of which all are tried.
 fn most_layouts() -> usize {
     super::number("SHARDC_LAYOUTS").map_or(16, |count| usize::try_from(count).unwrap_or(usize::MAX))
+}
+
+/// The kinds of other programs that are compared: those that a word of `SHARDC_KINDS` names, or all.
+fn is_wanted(kind: &str) -> bool {
+    static WORDS: LazyLock<Option<String>> = LazyLock::new(|| std::env::var("SHARDC_KINDS").ok());
+    WORDS.as_ref().is_none_or(|words| words.split(',').any(|word| kind.contains(word)))
 }
 
 /// Times of equal ticks differ by rounding only.
@@ -294,7 +300,6 @@ fn twice_as_fast(hardware: &Hardware) -> Option<Hardware> {
 /// Programs for the same results, which are added one by one.
 struct Others<'a> {
     case: &'a Case,
-    first: &'a Planned,
     options: Options,
     random: Rng,
     all: Vec<Other>,
@@ -303,7 +308,13 @@ struct Others<'a> {
 impl Others<'_> {
     fn add(&mut self, kind: &'static str, source: String, relation: Relation) {
         let case = Case { source, ..self.case.clone() };
-        self.all.push(Other { kind, case, options: self.options.clone(), relation });
+        self.push(Other { kind, case, options: self.options.clone(), relation });
+    }
+
+    fn push(&mut self, other: Other) {
+        if is_wanted(other.kind) {
+            self.all.push(other);
+        }
     }
 
     /// The same program on the same machine, with its axes in another order, with another one, and with one in parts.
@@ -347,9 +358,19 @@ impl Others<'_> {
         }
     }
 
-    /// The program with written layouts: those of the plan, and others; and with a term opened.
-    fn layouts(&mut self) {
-        let (source, plan) = (&self.case.source, &self.first.plan);
+    /// The program with a term of an addition opened along an axis.
+    fn opened_terms(&mut self) {
+        let source = &self.case.source;
+        let Some(program) = checked(self.case, source) else { return };
+        let axes: Vec<String> = program.mesh.axes().iter().map(|axis| axis.name.clone()).collect();
+        for text in with_opened_terms(source, &axes) {
+            self.add("a term opened", text, Relation::Some);
+        }
+    }
+
+    /// The program with written layouts: those of its plan, and others.
+    fn layouts(&mut self, plan: &Plan) {
+        let source = &self.case.source;
         let name = |id| plan.program.value(id).name.as_deref().unwrap_or_default();
         let computed =
             plan.own_layouts().into_iter().filter(|id| !matches!(plan.step(*id).op, StepOp::Input | StepOp::Carry));
@@ -378,9 +399,6 @@ impl Others<'_> {
                 self.add_if_any("some layouts", written(chosen), Relation::Some);
             }
         }
-        for text in with_opened_terms(source, &axes) {
-            self.add("a term opened", text, Relation::Some);
-        }
     }
 
     fn add_if_any(&mut self, kind: &'static str, source: Option<String>, relation: Relation) {
@@ -390,8 +408,8 @@ impl Others<'_> {
     }
 
     /// The program with a limit on memory that its plan keeps, and one that it exceeds.
-    fn limits(&mut self) {
-        let (source, peak) = (&self.case.source, self.first.plan.totals().peak().0);
+    fn limits(&mut self, plan: &Plan) {
+        let (source, peak) = (&self.case.source, plan.totals().peak().0);
         if !source.contains("limit ") && peak > 0 {
             self.add("a limit that is kept", format!("{source}limit memory {peak}B\n"), Relation::Same);
             self.add("a limit", format!("{source}limit memory {}B\n", peak - 1), Relation::Some);
@@ -399,28 +417,38 @@ impl Others<'_> {
     }
 }
 
-/// Other programs for the same results.
+/// Other programs for the same results, that do not depend on a plan.
 ///
 /// - `made`: as for [`compared`].
-fn others(case: &Case, made: &[u32], most: Size, first: &Planned) -> Vec<Other> {
+fn others<'a>(case: &'a Case, made: &[u32], most: Size) -> Others<'a> {
     let (options, random) = (options(case), Rng::with_seed(0));
-    let mut others = Others { case, first, options, random, all: Vec::new() };
+    let mut others = Others { case, options, random, all: Vec::new() };
     if !made.is_empty() {
         let case = case_with(&mut Choices::given(made), most, &Names::SWAPPED);
-        others.all.push(Other { kind: "names", case, options: others.options.clone(), relation: Relation::Same });
+        others.push(Other { kind: "names", case, options: others.options.clone(), relation: Relation::Same });
     }
     let text = reordered(&case.source, &mut others.random);
     others.add("order of statements", text, Relation::Same);
     others.meshes();
     others.holes();
-    others.layouts();
-    others.limits();
+    others.opened_terms();
+    others
+}
+
+/// All of [`others`], with those that depend on the plan.
+fn others_of(mut others: Others<'_>, first: &Planned) -> Vec<Other> {
+    others.layouts(&first.plan);
+    others.limits(&first.plan);
     if let Some(faster) = twice_as_fast(&first.topology.hardware) {
         let options = Options { hardware: Some(faster), ..others.options.clone() };
-        others.all.push(Other { kind: "twice as fast", case: case.clone(), options, relation: Relation::Twice });
+        others.push(Other { kind: "twice as fast", case: others.case.clone(), options, relation: Relation::Twice });
     }
     others.all
 }
+
+/// The kinds that depend on the plan.
+const PLAN_KINDS: [&str; 6] =
+    ["the layouts of the plan", "all layouts", "some layouts", "a limit that is kept", "a limit", "twice as fast"];
 
 /// Whether a plan has a layout that pads. Such layouts are used only where they are written.
 fn pads(plan: &Plan) -> bool {
@@ -451,8 +479,15 @@ fn contradiction(of: &Planned, bounds: &Planned, factor: f64) -> Option<String> 
 /// Why a program may have no plan if a layout is left open: the layout is chosen for the costs alone.
 const MAY_REFUSE: [&str; 2] = ["input-hole", "pin-impossible"];
 
-/// Number of comparisons of each kind.
-pub(crate) static COMPARED: Mutex<BTreeMap<&str, u64>> = Mutex::new(BTreeMap::new());
+/// How often programs were compared with others of a kind.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Count {
+    /// Programs with another one of this kind.
+    programs: u64,
+    pub(crate) comparisons: u64,
+}
+
+pub(crate) static COMPARED: Mutex<BTreeMap<&str, Count>> = Mutex::new(BTreeMap::new());
 
 /// Whether a program computes what no output needs. It is computed and costs time, but its layouts matter to nothing.
 fn has_unused(program: &Program) -> bool {
@@ -486,13 +521,17 @@ pub(crate) fn compared(case: &Case, made: &[u32], most: Size) -> Result<Outcome,
     if case.modes.limit.is_some() {
         return Ok(Outcome::Refused("limited search"));
     }
+    let others = others(case, made, most);
+    if others.all.is_empty() && !PLAN_KINDS.iter().any(|kind| is_wanted(kind)) {
+        return Ok(Outcome::Refused("none of these kinds"));
+    }
     let Ok(first) = planned(case, &case.source, &options(case)) else { return Ok(Outcome::Refused("no plan")) };
     if has_unused(&first.plan.program) {
         return Ok(Outcome::Refused("unused results"));
     }
     let is_padded = pads(&first.plan);
-    let start = Instant::now();
-    for other in others(case, made, most, &first) {
+    let (start, mut kinds) = (Instant::now(), BTreeSet::new());
+    for other in others_of(others, &first) {
         let Other { kind, case, options, relation } = other;
         if start.elapsed() > PATIENCE {
             break;
@@ -524,7 +563,12 @@ pub(crate) fn compared(case: &Case, made: &[u32], most: Size) -> Result<Outcome,
         if second.plan.split != first.plan.split {
             continue;
         }
-        *COMPARED.lock().expect("an unpoisoned lock").entry(kind).or_default() += 1;
+        {
+            let mut counts = COMPARED.lock().expect("an unpoisoned lock");
+            let count = counts.entry(kind).or_default();
+            count.programs += u64::from(kinds.insert(kind));
+            count.comparisons += 1;
+        }
         let (forward, backward) = match relation {
             Relation::Same => (Some(1.0), Some(1.0)),
             Relation::Some => (Some(1.0).filter(|_| !pads(&second.plan)), None),

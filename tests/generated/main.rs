@@ -140,5 +140,9 @@ fn no_plan_is_below_the_bounds_of_an_equivalent_program() {
     looked(equivalents::compared, first..first + count, |_| Size::SMALL);
     let compared = equivalents::COMPARED.lock().expect("an unpoisoned lock");
     eprintln!("{compared:#?}");
-    assert!(compared.len() >= 10 && compared.values().all(|count| *count > 5), "{compared:#?}");
+    let is_every_kind = std::env::var_os("SHARDC_KINDS").is_none();
+    assert!(
+        compared.len() >= if is_every_kind { 10 } else { 1 } && compared.values().all(|count| count.comparisons > 5),
+        "{compared:#?}"
+    );
 }

@@ -145,6 +145,21 @@ fn what_no_branch_can_obey_is_an_impossible_pin() {
     }
 }
 
+/// A pin that all of very many branches violate is not searched for to the end. Sums are kept in order, so that a slice of
+/// `c` does not help, but layouts differ in whether `c` is sliced along `H`.
+#[test]
+fn the_search_for_a_plan_with_a_pin_ends() {
+    let source = "mesh {X: 3 switch, Y: 2 ring, Z: 2 full} on b200\ndims {K: 4, T: 1, H: 8, N: 7}\n\
+                  A: f8e4m3[H_Y, T]\nB[H_XZ, T_Y] = f8e4m3(softmax_T(1 * A))\nc[T, H_X] = B\n\
+                  repeat 1 {\nD[] = logsumexp_H(min_T(A)) ** 4\nc = min(max(c - c, -1), 1)\n}\n\
+                  E[T] = c * A by slice(c)\nG[H, T_Z] = B[H_XZ, T_Y]\n\
+                  L[K, H_Z] = concat_{T,N->H}(take_H(relu(c), i32[K, T_Y]), f8e4m3[K, N])\noutput B, c, E, G, L\n";
+    let topology = machine(source);
+    let costs = CostModel::Bytes.on(&topology, Lowering { bitwise: true, ..Lowering::default() });
+    let error = plan::plan(&checked(source), costs.as_ref()).expect_err("no layout obeys the pin");
+    assert!(matches!(error, plan::PlanError::PinNotFound { .. }), "{error}");
+}
+
 /// The alternatives given in the error are possible.
 #[test]
 fn what_is_offered_instead_is_possible() {
