@@ -12,6 +12,7 @@ use itertools::Itertools;
 use miette::SourceSpan;
 use std::borrow::Cow;
 use std::collections::HashSet;
+use std::ops::Range;
 use thiserror::Error;
 
 /// Why a plan cannot be lowered.
@@ -115,16 +116,16 @@ pub fn listed(plan: &Plan, listing: &Listing<'_>) -> Result<Schedule, LowerError
             Part::Whole | Part::Piece { .. } | Part::Bundled(_) => emit(plan, item, &operands, &mut builder)?,
             Part::Cut { pieces, at } => {
                 let extents = builder.extents(operands[0]).to_vec();
-                let (view, region) = piece(&extents, pieces, at);
+                let (view, regions) = places(&extents, pieces);
+                let region = regions[usize::try_from(at).expect("few pieces")].clone();
                 builder.slice(operands[0], view, region)
             }
             Part::Join(pieces) => {
                 let mut extents = builder.extents(operands[0]).to_vec();
-                extents[pieces.dim] *= pieces.count;
-                let places: Vec<(Vec<u64>, Region)> = (0..pieces.count).map(|at| piece(&extents, pieces, at)).collect();
-                let view = places[0].0.clone();
-                let placed = operands.iter().copied().zip(places.into_iter().map(|(_, region)| region)).collect();
-                builder.assemble(extents, view, placed)
+                let first = pieces.division.lengths()[0];
+                extents[pieces.dim] = extents[pieces.dim] / first * units(pieces);
+                let (view, regions) = places(&extents, pieces);
+                builder.assemble(extents, view, operands.iter().copied().zip_eq(regions).collect())
             }
             Part::Add(operator) => builder.add(&operands, operator),
         });
@@ -217,14 +218,22 @@ fn are_rows(extents: &[u64], dim: usize, parts: u64) -> bool {
     parts == 1 || extents.iter().take(dim).all(|extent| *extent == 1)
 }
 
-/// The view `[.., shards, pieces, rest, ..]` of a block, and the region of a piece in it.
-fn piece(extents: &[u64], pieces: Pieces, at: u64) -> (Vec<u64>, Region) {
+/// The view `[.., shards, units, rest, ..]` of a block, and the regions of its pieces.
+fn places(extents: &[u64], pieces: Pieces) -> (Vec<u64>, Vec<Region>) {
     let mut view = extents.to_vec();
-    let rest = view[pieces.dim] / pieces.shards / pieces.count;
-    view.splice(pieces.dim..=pieces.dim, [pieces.shards, pieces.count, rest]);
-    let mut region = vec![Cut::Whole; view.len()];
-    region[pieces.dim + 1] = Cut::Range { start: at, end: at + 1 };
-    (view, region)
+    let rest = view[pieces.dim] / pieces.shards / units(pieces);
+    view.splice(pieces.dim..=pieces.dim, [pieces.shards, units(pieces), rest]);
+    let region = |Range { start, end }| {
+        let mut region = vec![Cut::Whole; view.len()];
+        region[pieces.dim + 1] = Cut::Range { start, end };
+        region
+    };
+    let regions = pieces.division.ranges().map(region).collect();
+    (view, regions)
+}
+
+fn units(pieces: Pieces) -> u64 {
+    pieces.division.units().expect("the division of a pipeline divides its dim")
 }
 
 /// Adds the operations of a step, or of a piece of it.
@@ -246,7 +255,7 @@ fn emit(plan: &Plan, item: &Item<'_>, operands: &[OpId], builder: &mut Builder<'
         StepOp::Map { function, einsum } => builder.map(*function, operands, einsum.clone()),
         StepOp::Collective(collective) => match (item.part, &step.recipe) {
             (Part::Bundled(bundle), _) => bundle.recipe.recipe.emit(builder, operands[0]),
-            (Part::Piece { recipe: Some(chosen), .. }, _) => chosen.recipe.emit(builder, operands[0]),
+            (Part::Piece { moved: Some(moved), .. }, _) => moved.chosen.recipe.emit(builder, operands[0]),
             (_, Some(Ok(chosen))) => chosen.recipe.emit(builder, operands[0]),
             (_, Some(Err(flaw))) => return Err(error(flaw, span())),
             (_, None) => return Err(LowerError::NoRecipe { kind: collective.kind().name(), span: span() }),

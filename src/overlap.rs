@@ -5,7 +5,7 @@
 
 use crate::lower;
 use crate::plan::{self, unroll};
-use crate::plan::{Listing, Order, Overlap, Pipeline, Plan, Run, StepId, StepOp, Whole, runs};
+use crate::plan::{Division, Listing, Order, Overlap, Pipeline, Plan, Run, StepId, StepOp, Whole, runs};
 use crate::recipe::{self, Tuner};
 use crate::schedule::{Schedule, Verified};
 use crate::sim::usage::StepUsage;
@@ -23,6 +23,17 @@ const FIRST_PIECES: [u64; 3] = [2, 4, 16];
 
 /// Most pieces of a run.
 const MOST_PIECES: u64 = 64;
+
+/// Divisions near one, by the length of a shard: numbers of pieces between powers of two, and shorter pieces at the ends,
+/// where they are exposed.
+const NEAR: [fn(Division, u64) -> Option<Division>; 6] = [
+    |division, length| Division::nearly_even(division.equal() * 3 / 2, length),
+    |division, length| Division::nearly_even(division.equal() * 3 / 4, length),
+    |division, length| Division::nearly_even(division.equal() * 5 / 4, length),
+    |division, _| division.with_shorter_first()?.with_shorter_last(),
+    |division, _| division.with_shorter_last(),
+    |division, _| division.with_shorter_first(),
+];
 
 /// Groups of collectives that are bundled.
 const MOST_GROUPS: usize = 16;
@@ -87,11 +98,10 @@ fn with_overlap(mut plan: Plan, unrolled: &Plan, mut overlap: Overlap, topology:
         return plan;
     }
     for pipeline in &overlap.pipelines {
-        for (id, piece) in &pipeline.steps {
-            if let Some((_, usage)) = &piece.moved {
-                let of_pieces = &mut plan.steps[*id].usage;
-                of_pieces.traffic = usage.traffic.map(|traffic| traffic.times(pipeline.pieces));
-                of_pieces.links = usage.links.iter().map(|load| load.times(pipeline.pieces)).collect();
+        for id in pipeline.steps.keys() {
+            if let Some(all) = pipeline.moved(*id, &plan.program.mesh) {
+                let usage = &mut plan.steps[*id].usage;
+                (usage.traffic, usage.links) = (all.traffic, all.links);
             }
         }
     }
@@ -115,8 +125,8 @@ fn memory(plan: &Plan) -> Option<Bytes> {
 
 /// Runs of equal shape.
 struct Shape<'r> {
-    /// Time saved by one of them when run separately, and its number of pieces.
-    saved: Option<(u128, u64)>,
+    /// Time saved by one of them when run separately, and its division.
+    saved: Option<(u128, Division)>,
     runs: Vec<&'r Run>,
 }
 
@@ -193,9 +203,10 @@ impl<'a> Search<'a> {
         left.map(drop)
     }
 
-    /// The run split into this number of pieces; `None` if it cannot be split.
-    fn cut(&self, run: &Run, pieces: u64) -> Option<Pipeline> {
-        run.in_pieces(self.plan, pieces, self.tuners.get(&pieces)?)
+    /// The run split into pieces; `None` if it cannot be split.
+    fn cut(&self, run: &Run, division: Division) -> Option<Pipeline> {
+        let (_, tuner) = self.tuners.range(..=division.equal()).next_back()?;
+        run.in_pieces(self.plan, division, tuner)
     }
 
     /// Whether a time justifies more operations.
@@ -233,6 +244,7 @@ impl<'a> Search<'a> {
 
     /// The best overlap found; `None` if none is faster.
     fn best(mut self) -> Option<Overlap> {
+        let effort = self.left;
         self.take(Overlap { order: Order::Ready, ..Overlap::default() });
         let windows: BTreeSet<Run> = runs(self.plan).iter().flat_map(|run| run.windows(self.plan)).collect();
         // What may save most comes first: the rest is soon seen to save less.
@@ -249,8 +261,13 @@ impl<'a> Search<'a> {
             let windows = windows.into_iter().filter(|run| !run.steps().any(is_bundled)).collect_vec();
             self.split(&windows);
         }
-        let best = if self.time < found.0 { self.best } else { found.1 };
-        (!best.is_none()).then_some(best)
+        if found.0 <= self.time {
+            (self.time, self.best) = found;
+        }
+        // What was found with equal pieces is not given up for a lack of effort.
+        self.left = self.left.max(effort / 2);
+        self.divide_nearby();
+        (!self.best.is_none()).then_some(self.best)
     }
 
     /// Splits the runs that save most.
@@ -273,6 +290,28 @@ impl<'a> Search<'a> {
             }
         }
         (self.time, self.best) = found;
+    }
+
+    /// Divides the runs of the best overlap in other ways, as long as that is faster: those of one shape alike.
+    fn divide_nearby(&mut self) {
+        let shape = |at: &usize| self.best.pipelines[*at].run().shape(self.plan);
+        let alike = (0..self.best.pipelines.len()).into_group_map_by(shape).into_values().sorted();
+        for (group, near) in alike.cartesian_product(NEAR) {
+            while let Some(overlap) = self.divided(&group, near)
+                && self.take(overlap)
+            {}
+        }
+    }
+
+    /// The best overlap with some of its runs divided in another way; `None` if one cannot be.
+    fn divided(&self, places: &[usize], near: fn(Division, u64) -> Option<Division>) -> Option<Overlap> {
+        let mut overlap = self.best.clone();
+        for at in places {
+            let (run, division) = (self.best.pipelines[*at].run(), self.best.pipelines[*at].division);
+            let (length, _) = run.shards(self.plan)?;
+            overlap.pipelines[*at] = self.cut(&run, near(division, length)?)?;
+        }
+        Some(overlap)
     }
 
     /// Bundles the collectives that save time when they are done as one and are in no run that is split: of each group all
@@ -346,11 +385,11 @@ impl<'a> Search<'a> {
     fn shape_by_shape(&mut self, shapes: &[Shape<'_>]) {
         let mut pipelines: Vec<Pipeline> = Vec::new();
         for shape in shapes {
-            let Some((_, pieces)) = shape.saved else { continue };
+            let Some((_, division)) = shape.saved else { continue };
             let mut more = pipelines.clone();
             for run in &shape.runs {
                 if run.fits(&more) {
-                    more.extend(self.cut(run, pieces));
+                    more.extend(self.cut(run, division));
                 }
             }
             if more.len() > pipelines.len() && self.take_with(&[], more.clone()) {
@@ -361,19 +400,19 @@ impl<'a> Search<'a> {
 
     /// The runs that save most, without overlapping steps.
     fn all_at_once(&mut self, shapes: &[Shape<'_>]) {
-        let mut saving: Vec<(u128, u64, &Run)> = Vec::new();
+        let mut saving: Vec<(u128, Division, &Run)> = Vec::new();
         for shape in shapes {
             saving.extend(
-                shape.saved.iter().flat_map(|(ticks, pieces)| shape.runs.iter().map(|run| (*ticks, *pieces, *run))),
+                shape.saved.iter().flat_map(|(ticks, division)| shape.runs.iter().map(|run| (*ticks, *division, *run))),
             );
         }
         saving.sort_by_key(|(ticks, _, run)| (Reverse(*ticks), *run));
         let mut pipelines: Vec<Pipeline> = Vec::new();
         let mut taken: BTreeSet<StepId> = BTreeSet::new();
-        for (_, pieces, run) in saving {
+        for (_, division, run) in saving {
             if run.steps().all(|id| !taken.contains(&id)) {
                 taken.extend(run.steps());
-                pipelines.extend(self.cut(run, pieces));
+                pipelines.extend(self.cut(run, division));
             }
         }
         // Together they may be too many operations, or slower: then only those that save most.
@@ -382,21 +421,21 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Time saved by splitting a run, and the best number of pieces.
-    fn saved_alone(&mut self, run: &Run) -> Option<(u128, u64)> {
+    /// Time saved by splitting a run, and the best division.
+    fn saved_alone(&mut self, run: &Run) -> Option<(u128, Division)> {
         let steps: BTreeSet<StepId> = run.steps().collect();
         let whole = self.time_alone(&steps, &Overlap::default())?;
-        let mut best: Option<(u128, u64)> = None;
+        let mut best: Option<(u128, Division)> = None;
         let mut pieces = 2;
         while pieces <= MOST_PIECES {
-            let Some(pipeline) = self.cut(run, pieces) else { break };
+            let Some(pipeline) = self.cut(run, Division::even(pieces)) else { break };
             let overlap = Overlap { pipelines: vec![pipeline], order: Order::Ready, ..Overlap::default() };
             let now = self.time_alone(&steps, &overlap)?;
             let saved = whole.saturating_sub(now);
             if saved <= best.map_or(0, |(saved, _)| saved) + whole / LEAST_SAVING {
                 break;
             }
-            best = Some((saved, pieces));
+            best = Some((saved, Division::even(pieces)));
             pieces *= 2;
         }
         best
@@ -422,7 +461,7 @@ impl<'a> Search<'a> {
         let fewer = |step: u32| Some(first >> step).filter(|pieces| *pieces >= 2);
         let saves = |run: &&Run| {
             let counts = (0..).map_while(fewer);
-            let pipeline = counts.filter_map(|pieces| self.cut(run, pieces)).next();
+            let pipeline = counts.filter_map(|pieces| self.cut(run, Division::even(pieces))).next();
             pipeline.is_some_and(|pipeline| self.take_with(&before, vec![pipeline]))
         };
         tried.filter(saves).last()
@@ -431,9 +470,9 @@ impl<'a> Search<'a> {
     /// Increases or decreases the number of pieces of the last run, as long as that is faster.
     fn in_more_or_fewer(&mut self, run: &Run) {
         let Some((last, before)) = self.best.pipelines.split_last() else { return };
-        let (first, before) = (last.pieces, before.to_vec());
+        let (first, before) = (last.division.equal(), before.to_vec());
         let mut take = |pieces: u64| {
-            let pipeline = self.cut(run, pieces);
+            let pipeline = self.cut(run, Division::even(pieces));
             pipeline.is_some_and(|pipeline| self.take_with(&before, vec![pipeline]))
         };
         let doubled = (1..).map(|step| first << step).take_while(|pieces| *pieces <= MOST_PIECES);

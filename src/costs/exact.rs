@@ -5,14 +5,19 @@ use crate::bounds::Bounds;
 use crate::collective::Collective;
 use crate::fusion::Fusion;
 use crate::layout::Layout;
+use crate::method::Method;
 use crate::plan::{Cost, Costs, Limit, LocalWork};
+use crate::program::Program;
 use crate::recipe::{Lowering, Tuner};
 use crate::topology::Topology;
+use itertools::Itertools;
 use std::borrow::Cow;
 
 /// The time on the simulated links of one machine.
 pub(super) struct Exact<'a> {
     tuner: Tuner<'a>,
+    /// Methods that a statement may request, and that the library of the machine does not use by itself.
+    requested: Vec<Method>,
     bounds: Bounds<'a>,
     known: Known,
 }
@@ -20,7 +25,15 @@ pub(super) struct Exact<'a> {
 impl<'a> Exact<'a> {
     pub(super) fn new(topology: &'a Topology, lowering: Lowering) -> Exact<'a> {
         let tuner = Tuner::new(Cow::Borrowed(topology), lowering);
-        Exact { tuner, bounds: Bounds::new(topology), known: Known::default() }
+        Exact { tuner, requested: Vec::new(), bounds: Bounds::new(topology), known: Known::default() }
+    }
+
+    /// As if every statement of the program could request the methods that some request. No plan of the program takes less.
+    pub(super) fn with_methods_of(self, program: &Program) -> Exact<'a> {
+        // All others choose the best method, which is no slower than a requested one.
+        let has_library = self.tuner.topology().hardware.networks().any(|network| !network.methods.is_empty());
+        let requested = program.values.iter().filter_map(|value| value.method.filter(|_| has_library));
+        Exact { requested: requested.unique().collect(), ..self }
     }
 }
 
@@ -32,9 +45,10 @@ impl Costs for Exact<'_> {
     fn collective(&self, collective: &Collective, from: &Layout) -> Cost {
         self.known.or_computed(collective, from, || {
             let bound = self.bounds.collective(collective, from);
-            let chosen = self.tuner.choose(collective, from, None);
+            let methods = self.requested.iter().copied().map(Some).chain([None]);
+            let times = methods.filter_map(|method| self.tuner.choose(collective, from, method).ok()?.time);
             // A collective that is too large to simulate costs its lower bound.
-            let time = chosen.ok().and_then(|chosen| chosen.time).unwrap_or_else(|| bound.time());
+            let time = times.min().unwrap_or_else(|| bound.time());
             let limit = if bound.latency > bound.bandwidth { Limit::Latency } else { Limit::Bandwidth };
             Cost { received: collective.bytes_received(from, &self.tuner.topology().mesh), ..limited(time, limit) }
         })

@@ -13,6 +13,7 @@ pub use floor::{Floor, Unit, floor, floor_of, least_load, units};
 use crate::collective::Collective;
 use crate::layout::Layout;
 use crate::plan::{Cost, Costs, Limit, LocalWork};
+use crate::program::Program;
 use crate::recipe::Lowering;
 use crate::topology::{ProductWork, Topology};
 use crate::units::{Bytes, Time};
@@ -41,6 +42,14 @@ impl CostModel {
             "book" => Some(CostModel::Book),
             "bytes" => Some(CostModel::Bytes),
             _ => None,
+        }
+    }
+
+    /// The costs of this model for the plans of a program: those of the methods that its statements request, too.
+    pub fn of<'t>(self, program: &Program, topology: &'t Topology, lowering: Lowering) -> Box<dyn Costs + 't> {
+        match self {
+            CostModel::Exact => Box::new(exact::Exact::new(topology, lowering).with_methods_of(program)),
+            CostModel::Book | CostModel::Bytes => self.on(topology, lowering),
         }
     }
 

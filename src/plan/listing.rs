@@ -4,15 +4,16 @@
 //! and assemble them. Links and engines serve in list order.
 
 use super::bundle::{Bundle, Member};
-use super::pipeline::{Cut, Order, Overlap, Piece, Pipeline, adds_by};
+use super::division::Division;
+use super::pipeline::{Cut, Order, Overlap, Piece, PieceMove, Pipeline, adds_by};
 use super::{Plan, StepId, StepOp};
 use crate::operator::Operator;
-use crate::recipe::Chosen;
 use crate::topology::Topology;
 use crate::units::Time;
 use itertools::Itertools;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap};
+use std::ops::Range;
 
 /// A list of items to lower.
 #[derive(Debug)]
@@ -45,16 +46,16 @@ pub enum Part<'a> {
     Whole,
     /// A piece of the step.
     Piece {
-        /// Recipe of a collective.
-        recipe: Option<&'a Chosen>,
-        /// Number of pieces of the step.
-        of: u64,
+        /// How a collective moves it.
+        moved: Option<&'a PieceMove>,
+        /// Length of the piece and of the whole, in the same units.
+        length: [u64; 2],
         /// Fraction of its run that precedes it, in units of 2^-20.
         wave: u64,
     },
     /// Cuts a piece out of an array.
     Cut {
-        /// The split dim and the number of pieces.
+        /// The split dim and its division.
         pieces: Pieces,
         /// Index of the piece.
         at: u64,
@@ -74,15 +75,15 @@ pub enum Part<'a> {
 /// The `wave` of a [`Part::Piece`] at the end of a run.
 const WAVES: u64 = 1 << 20;
 
-/// A split of an array: a dim of its block is viewed as `[shards, pieces, rest]`.
+/// A split of an array: a dim of its block is viewed as `[shards, units, rest]`, and a piece is a range of the units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Pieces {
     /// The dim.
     pub dim: usize,
     /// Number of shards of the dim per device, each split alike.
     pub shards: u64,
-    /// Number of pieces of each shard.
-    pub count: u64,
+    /// The pieces of each shard.
+    pub division: Division,
 }
 
 impl<'a> Listing<'a> {
@@ -146,7 +147,7 @@ impl<'a> Listing<'a> {
         let listing = listing.bundled(plan, &overlap.bundles, &iterations);
         match overlap.order {
             Order::Program if overlap.bundles.is_empty() => listing,
-            Order::Program | Order::Ready => listing.by_readiness(plan, overlap, topology),
+            Order::Program | Order::Ready => listing.by_readiness(plan, topology),
         }
     }
 
@@ -179,8 +180,8 @@ impl<'a> Listing<'a> {
     }
 
     /// Orders the items by list scheduling: links and engines take ready items by critical path.
-    fn by_readiness(self, plan: &Plan, overlap: &Overlap, topology: &Topology) -> Listing<'a> {
-        let tasks: Vec<Task> = self.items.iter().map(|item| Task::of(item, plan, overlap, topology)).collect();
+    fn by_readiness(self, plan: &Plan, topology: &Topology) -> Listing<'a> {
+        let tasks: Vec<Task> = self.items.iter().map(|item| Task::of(item, plan, topology)).collect();
         let order = order(&self.items, &tasks, window(plan));
         let mut place = vec![0; order.len()];
         order.iter().enumerate().for_each(|(at, item)| place[*item] = at);
@@ -236,7 +237,7 @@ impl<'a, 'l> Cutter<'a, 'l> {
         for item in listing.items {
             self.steps.push(item.step);
             match self.cut_of(&item) {
-                Some((cut, recipe)) => self.add_pieces(&item, &cut, recipe),
+                Some((cut, moved)) => self.add_pieces(&item, &cut, moved),
                 None => self.add(item),
             }
         }
@@ -254,14 +255,12 @@ impl<'a, 'l> Cutter<'a, 'l> {
         Listing { items: self.items, outputs, kernels }
     }
 
-    /// The split of an item, and the recipe of a piece of its collective; `None` if it is not split.
-    fn cut_of(&self, item: &Item<'a>) -> Option<(Cut, Option<&'a Chosen>)> {
+    /// The split of an item, and how pieces of its collective are moved, by length; `None` if it is not split.
+    fn cut_of(&self, item: &Item<'a>) -> Option<(Cut, Option<&'a BTreeMap<u64, PieceMove>>)> {
         let piece: &'a Piece = self.pipeline.steps.get(&self.plan.origin(item.step))?;
         let along = |dim| Cut { operands: vec![Some(dim); item.operands.len()], result: Some(dim) };
         match item.part {
-            Part::Whole | Part::Piece { .. } => {
-                Some((piece.cut.clone(), piece.moved.as_ref().map(|(chosen, _)| chosen.as_ref())))
-            }
+            Part::Whole | Part::Piece { .. } => Some((piece.cut.clone(), Some(&piece.moved))),
             // These are elementwise.
             Part::Join(_) | Part::Add(_) => piece.cut.result.map(|dim| (along(dim), None)),
             Part::Given | Part::Cut { .. } | Part::Pack(_) | Part::Bundled(_) | Part::Unpack(..) => None,
@@ -280,17 +279,19 @@ impl<'a, 'l> Cutter<'a, 'l> {
         self.pieces.push(None);
     }
 
-    fn add_pieces(&mut self, item: &Item<'a>, cut: &Cut, recipe: Option<&'a Chosen>) {
+    fn add_pieces(&mut self, item: &Item<'a>, cut: &Cut, moved: Option<&'a BTreeMap<u64, PieceMove>>) {
         let operands = item.operands.iter().zip(&cut.operands);
         let operands: Vec<Vec<usize>> =
             operands.map(|(operand, dim)| self.operand(item.step, *operand, *dim)).collect();
-        let count = self.pipeline.pieces;
-        let part = |at: usize| {
-            let own = at as u64 * WAVES / count;
+        let division = self.pipeline.division;
+        let units = division.units().expect("the division of a pipeline divides its dim");
+        let part = |range: &Range<u64>| {
+            let (own, length) = (range.start * WAVES / units, range.end - range.start);
+            let moved = moved.and_then(|moved| moved.get(&length));
             match item.part {
-                Part::Whole => Part::Piece { recipe, of: count, wave: own },
-                Part::Piece { recipe: before, of, wave } => {
-                    Part::Piece { recipe: recipe.or(before), of: of * count, wave: wave.max(own) }
+                Part::Whole => Part::Piece { moved, length: [length, units], wave: own },
+                Part::Piece { moved: before, length: [part, whole], wave } => {
+                    Part::Piece { moved: moved.or(before), length: [part * length, whole * units], wave: wave.max(own) }
                 }
                 Part::Given
                 | Part::Cut { .. }
@@ -303,9 +304,9 @@ impl<'a, 'l> Cutter<'a, 'l> {
         };
         let mut made = Vec::new();
         let mut sum: Option<usize> = None;
-        for at in 0..usize::try_from(count).unwrap_or(usize::MAX) {
+        for (at, range) in division.ranges().enumerate() {
             let read = operands.iter().map(|items| items[at.min(items.len() - 1)]).collect();
-            let piece = self.push(item.step, part(at), read);
+            let piece = self.push(item.step, part(&range), read);
             made.push(piece);
             if cut.result.is_none() {
                 let operator = adds_by(self.plan.step(item.step)).expect("what is cut there adds up");
@@ -334,7 +335,7 @@ impl<'a, 'l> Cutter<'a, 'l> {
             return known.clone();
         }
         let cuts: Vec<usize> =
-            (0..pieces.count).map(|at| self.push(user, Part::Cut { pieces, at }, vec![whole])).collect();
+            (0..pieces.division.count()).map(|at| self.push(user, Part::Cut { pieces, at }, vec![whole])).collect();
         self.cuts.insert((whole, pieces), cuts.clone());
         cuts
     }
@@ -351,7 +352,7 @@ impl<'a, 'l> Cutter<'a, 'l> {
 
     fn pieces_of(&self, id: StepId, dim: usize) -> Pieces {
         let shards = self.pipeline.shards_of(&self.plan.step(id).layout, dim, self.plan);
-        Pieces { dim, shards, count: self.pipeline.pieces }
+        Pieces { dim, shards, division: self.pipeline.division }
     }
 
     /// The item with the whole array of a previous one; its pieces are assembled on demand.
@@ -386,32 +387,26 @@ struct Task {
 }
 
 impl Task {
-    fn of(item: &Item<'_>, plan: &Plan, overlap: &Overlap, topology: &Topology) -> Task {
+    fn of(item: &Item<'_>, plan: &Plan, topology: &Topology) -> Task {
         let step = plan.step(item.step);
         let engines = &topology.hardware.engines;
         let free = Task { time: Time::ZERO, busy: Vec::new(), computes: false };
-        let (recipe, of) = match item.part {
-            Part::Whole => (None, 1),
-            Part::Piece { recipe, of, .. } => (recipe, of),
-            Part::Bundled(bundle) => (Some(bundle.recipe.as_ref()), 1),
+        let (own, [part, whole]) = match item.part {
+            Part::Whole => (None, [1, 1]),
+            Part::Piece { moved, length, .. } => (moved.map(|moved| (moved.chosen.as_ref(), &moved.usage)), length),
+            Part::Bundled(bundle) => (Some((bundle.recipe.as_ref(), &bundle.usage)), [1, 1]),
             Part::Given | Part::Cut { .. } | Part::Join(_) | Part::Add(_) | Part::Pack(_) | Part::Unpack(..) => {
                 return free;
             }
         };
-        let share = Time::from_ticks(step.cost.time.ticks().div_ceil(u128::from(of)));
-        let time = recipe.and_then(|chosen| chosen.time).unwrap_or(share);
+        let share = (step.cost.time * part).ticks().div_ceil(u128::from(whole));
+        let time = own.and_then(|(chosen, _)| chosen.time).unwrap_or(Time::from_ticks(share));
         let Some(work) = step.op.work() else { return free };
         let engine = engines.of(work).map(|engine| engine.index());
         let StepOp::Collective(_) = &step.op else {
             return Task { time, busy: engine.into_iter().map(|engine| (engine, time)).collect(), computes: true };
         };
-        let origin = plan.origin(item.step);
-        let pieces =
-            recipe.and_then(|_| overlap.pipeline(origin)).and_then(|pipeline| pipeline.steps[&origin].moved.as_ref());
-        let usage = match item.part {
-            Part::Bundled(bundle) => &bundle.usage,
-            _ => pieces.map_or(&step.usage, |(_, usage)| usage),
-        };
+        let usage = own.map_or(&step.usage, |(_, usage)| usage);
         let first_axis = engines.names().len();
         let mut busy: Vec<(usize, Time)> =
             usage.links.iter().map(|load| (first_axis + load.axis.index(), load.busy)).collect();

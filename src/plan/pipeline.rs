@@ -13,11 +13,13 @@
 //! products and reductions along the split dim add up; moves of shards apply to the pieces of shards.
 
 use super::bundle::Bundle;
+use super::division::Division;
 use super::{Budget, Plan, Step, StepId, StepOp};
 use crate::collective::Collective;
 use crate::einsum::Index;
 use crate::function::Function;
 use crate::layout::{DimId, Layout};
+use crate::mesh::Mesh;
 use crate::operator::Operator;
 use crate::recipe::{Chosen, Tuner};
 use crate::sim::usage::StepUsage;
@@ -42,7 +44,7 @@ pub struct Overlap {
 impl Overlap {
     /// The run of a collective of the plan with bodies done once.
     pub fn pipeline(&self, id: StepId) -> Option<&Pipeline> {
-        let moves = |pipeline: &&Pipeline| pipeline.steps.get(&id).is_some_and(|piece| piece.moved.is_some());
+        let moves = |pipeline: &&Pipeline| pipeline.steps.get(&id).is_some_and(|piece| !piece.moved.is_empty());
         self.pipelines.iter().find(moves)
     }
 
@@ -78,13 +80,22 @@ pub struct Pipeline {
     pub steps: BTreeMap<StepId, Piece>,
     /// The split dim, as in its first step.
     pub dim: DimId,
-    /// Number of pieces.
-    pub pieces: u64,
+    /// How each shard of the dim is divided into pieces.
+    pub division: Division,
     /// Largest number of shards of the dim per device.
     shards: u64,
 }
 
 impl Pipeline {
+    /// Traffic and links of all pieces of a collective; `None` of other steps.
+    pub fn moved(&self, id: StepId, mesh: &Mesh) -> Option<StepUsage> {
+        let moved = &self.steps.get(&id)?.moved;
+        let each = self.division.lengths().into_iter().map(|length| moved.get(&length).map(|moved| &moved.usage));
+        let all = each.collect::<Option<Vec<_>>>()?;
+        let (first, others) = all.split_first()?;
+        Some(others.iter().fold((*first).clone(), |sum, usage| sum.then(usage, mesh)))
+    }
+
     /// Number of shards of the split dim per device, for an array in this layout.
     pub(super) fn shards_of(&self, layout: &Layout, dim: usize, plan: &Plan) -> u64 {
         self.shards / layout.sharding.dims[dim].group_size(&plan.program.mesh)
@@ -96,8 +107,17 @@ impl Pipeline {
 pub struct Piece {
     /// Splits of its operands and its result.
     pub cut: Cut,
-    /// Recipe and usage of a collective.
-    pub moved: Option<(Arc<Chosen>, StepUsage)>,
+    /// Of a collective: how pieces are moved, by length in units of the division.
+    pub moved: BTreeMap<u64, PieceMove>,
+}
+
+/// How a piece is moved.
+#[derive(Clone, Debug)]
+pub struct PieceMove {
+    /// Recipe of the collective.
+    pub chosen: Arc<Chosen>,
+    /// Its traffic, memory and links.
+    pub usage: StepUsage,
 }
 
 /// The split dim of each array of a step.
@@ -303,6 +323,13 @@ impl Grower<'_> {
     }
 }
 
+impl Pipeline {
+    /// The run before it was split.
+    pub fn run(&self) -> Run {
+        Run { cuts: self.steps.iter().map(|(id, piece)| (*id, piece.cut.clone())).collect(), dim: self.dim }
+    }
+}
+
 impl Run {
     /// Its steps.
     pub fn steps(&self) -> impl Iterator<Item = StepId> + '_ {
@@ -332,7 +359,7 @@ impl Run {
         both.into_iter().all(|(cut, piece)| {
             let same = |(own, other): (&Option<usize>, &Option<usize>)| own.is_some() && own == other;
             let operands = || cut.operands.iter().zip(&piece.cut.operands);
-            piece.moved.is_none() && !operands().chain([(&cut.result, &piece.cut.result)]).any(same)
+            piece.moved.is_empty() && !operands().chain([(&cut.result, &piece.cut.result)]).any(same)
         })
     }
 
@@ -390,10 +417,47 @@ impl Run {
         true
     }
 
-    /// Splits the run into this number of pieces; `None` if pieces would differ in size, or a collective has no recipe.
+    /// Splits the run into pieces; `None` if shards do not divide into them, or a collective has no recipe.
     ///
     /// - `tuner`: on the mesh of the plan.
-    pub fn in_pieces(&self, plan: &Plan, pieces: u64, tuner: &Tuner<'_>) -> Option<Pipeline> {
+    pub fn in_pieces(&self, plan: &Plan, division: Division, tuner: &Tuner<'_>) -> Option<Pipeline> {
+        let (length, shards) = self.shards(plan)?;
+        let units = division.units()?;
+        if !length.is_multiple_of(units) {
+            return None;
+        }
+        let lengths: BTreeSet<u64> = division.lengths().into_iter().collect();
+        // Blocks of a declared kernel divide its dims.
+        let is_kernel = |id: StepId| matches!(plan.step(id).op, StepOp::Kernel(_));
+        if self.steps().any(is_kernel) && !lengths.iter().all(|length| units.is_multiple_of(*length)) {
+            return None;
+        }
+        let piece = |(id, cut): (&StepId, &Cut)| {
+            let step = plan.step(*id);
+            let moved = match (&step.op, cut.operands.first()) {
+                (StepOp::Collective(collective), Some(Some(dim))) => {
+                    let moved = |length: &u64| {
+                        let mut from = plan.step(plan.operands(*id)[0]).layout.clone();
+                        from.dims[*dim].size = from.dims[*dim].size / units * length;
+                        let asked = plan.program.value(step.user).method;
+                        let chosen = tuner.choose(collective, &from, asked).ok()?;
+                        chosen.time?;
+                        let usage = tuner.usage(collective, &from, asked, &chosen);
+                        Some((*length, PieceMove { chosen, usage }))
+                    };
+                    lengths.iter().map(moved).collect::<Option<_>>()?
+                }
+                _ => BTreeMap::new(),
+            };
+            Some((*id, Piece { cut: cut.clone(), moved }))
+        };
+        let steps = self.cuts.iter().map(piece).collect::<Option<_>>()?;
+        Some(Pipeline { steps, dim: self.dim, division, shards })
+    }
+
+    /// Length of a shard of the split dim, and the largest number of shards per device; `None` if pieces would differ in
+    /// their padding.
+    pub fn shards(&self, plan: &Plan) -> Option<(u64, u64)> {
         let mesh = &plan.program.mesh;
         let mut shards = 1u64;
         let mut length = None;
@@ -404,7 +468,6 @@ impl Run {
                 let Some(dim) = dim else { continue };
                 let layout = &plan.step(array).layout;
                 let of = layout.dims.get(dim)?;
-                // Pieces differ in their padding.
                 if plan.program.dims.size(of.id) != of.size || *length.get_or_insert(of.size) != of.size {
                     return None;
                 }
@@ -412,26 +475,6 @@ impl Run {
                 shards = (shards / gcd(shards, count)).checked_mul(count)?;
             }
         }
-        if !length?.is_multiple_of(shards.checked_mul(pieces)?) {
-            return None;
-        }
-        let piece = |(id, cut): (&StepId, &Cut)| {
-            let step = plan.step(*id);
-            let moved = match (&step.op, cut.operands.first()) {
-                (StepOp::Collective(collective), Some(Some(dim))) => {
-                    let mut from = plan.step(plan.operands(*id)[0]).layout.clone();
-                    from.dims[*dim].size /= pieces;
-                    let asked = plan.program.value(step.user).method;
-                    let chosen = tuner.choose(collective, &from, asked).ok()?;
-                    chosen.time?;
-                    let usage = tuner.usage(collective, &from, asked, &chosen);
-                    Some((chosen, usage))
-                }
-                _ => None,
-            };
-            Some((*id, Piece { cut: cut.clone(), moved }))
-        };
-        let steps = self.cuts.iter().map(piece).collect::<Option<_>>()?;
-        Some(Pipeline { steps, dim: self.dim, pieces, shards })
+        length?.is_multiple_of(shards).then_some((length? / shards, shards))
     }
 }

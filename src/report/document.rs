@@ -8,7 +8,7 @@ use super::why::{Pin, Product};
 use crate::diag::{Diagnostics, Severity};
 use crate::mesh::{Axis, AxisId, DeviceId, Mesh};
 use crate::picture::blocks::{Along, Blocks, Split};
-use crate::plan::{LowerBound, Plan, Rewriting, StepId, StepOp};
+use crate::plan::{Division, LowerBound, Plan, Rewriting, StepId, StepOp};
 use crate::sim::clock::Timing;
 use crate::sim::proof::Proof;
 use crate::sim::values::Numerics;
@@ -260,6 +260,9 @@ struct PipelineDocument {
     /// The dim that is split.
     dim: String,
     pieces: u64,
+    /// Relative lengths of the pieces, if they differ.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    lengths: Vec<u64>,
     /// Their indices in `steps`.
     steps: Vec<usize>,
 }
@@ -303,9 +306,10 @@ impl LowerBoundDocument {
     }
 }
 
-impl From<(String, u64, Vec<usize>)> for PipelineDocument {
-    fn from((dim, pieces, steps): (String, u64, Vec<usize>)) -> PipelineDocument {
-        PipelineDocument { dim, pieces, steps }
+impl From<(String, Division, Vec<usize>)> for PipelineDocument {
+    fn from((dim, division, steps): (String, Division, Vec<usize>)) -> PipelineDocument {
+        let lengths = if division.halvings() == (0, 0) { Vec::new() } else { division.lengths() };
+        PipelineDocument { dim, pieces: division.count(), lengths, steps }
     }
 }
 

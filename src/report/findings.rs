@@ -7,7 +7,7 @@ use crate::bounds::crossing::crossing;
 use crate::collective::Collective;
 use crate::costs::{self, Floor, Unit};
 use crate::mesh::{AxisSet, DeviceId};
-use crate::plan::{Bundle, Pipeline, Plan, StepId, StepOp, Totals};
+use crate::plan::{Bundle, Division, Pipeline, Plan, StepId, StepOp, Totals};
 use crate::program::ValueId;
 use crate::recipe::Lowering;
 use crate::topology::{Topology, Work};
@@ -71,12 +71,12 @@ impl<'a> Findings<'a> {
         Seconds::new(time, self.topology)
     }
 
-    /// The runs of steps that are split into pieces: dim, number of pieces, and indices of the steps.
-    pub fn pipelines(&self) -> Vec<(String, u64, Vec<usize>)> {
+    /// The runs of steps that are split into pieces: dim, division of its shards, and indices of the steps.
+    pub fn pipelines(&self) -> Vec<(String, Division, Vec<usize>)> {
         let place = |id| self.steps.iter().position(|step| step.id == id);
         let of = |pipeline: &Pipeline| {
             let dim = self.plan.program.dims.name(pipeline.dim);
-            (dim, pipeline.pieces, pipeline.steps.keys().filter_map(|id| place(*id)).collect())
+            (dim, pipeline.division, pipeline.steps.keys().filter_map(|id| place(*id)).collect())
         };
         self.plan.overlap.pipelines.iter().map(of).collect()
     }

@@ -6,7 +6,7 @@ use super::run::Makespan;
 use super::step::Step;
 use super::table;
 use crate::method::Method;
-use crate::plan::StepOp;
+use crate::plan::{Division, StepOp};
 use crate::sim::clock::Timing;
 use crate::topology::{AxisLinks, Topology};
 use crate::units::{Bytes, Time, bytes_or_dash, counted};
@@ -235,9 +235,9 @@ pub fn pieces(findings: &Findings<'_>) -> String {
         let step = findings.steps[*at].id;
         plan.communicates(step) || matches!(plan.step(step).op, StepOp::Product { .. })
     };
-    let alike = |(dim, pieces, steps): &(String, u64, Vec<usize>)| {
+    let alike = |(dim, division, steps): &(String, Division, Vec<usize>)| {
         let names = steps.iter().copied().filter(counts).map(|at| findings.steps[at].name.as_str());
-        (dim.clone(), *pieces, names.collect_vec())
+        (dim.clone(), *division, names.collect_vec())
     };
     let pipelines = findings.pipelines();
     let mut shown: Vec<(_, usize, usize)> = Vec::new();
@@ -250,7 +250,7 @@ pub fn pieces(findings: &Findings<'_>) -> String {
     }
     let mut text = String::new();
     for (_, at, count) in shown {
-        let (dim, pieces, steps) = &pipelines[at];
+        let (dim, division, steps) = &pipelines[at];
         let name = |at: usize| {
             let step = &findings.steps[at];
             format!("{} {}", step.name, plan.program.label(plan.step(step.id).value))
@@ -260,9 +260,20 @@ pub fn pieces(findings: &Findings<'_>) -> String {
             1 => String::new(),
             _ => format!(" ({} more such runs)", count - 1),
         };
-        writeln!(text, "overlap  {pieces} pieces along {dim}: {steps}{more}").expect("a string");
+        let pieces = division.count();
+        writeln!(text, "overlap  {pieces} pieces along {dim}{}: {steps}{more}", shorter(*division)).expect("a string");
     }
     text
+}
+
+/// Which pieces are shorter than the others.
+fn shorter(division: Division) -> &'static str {
+    match division.halvings() {
+        (0, 0) => "",
+        (_, 0) => ", shorter ones first",
+        (0, _) => ", shorter ones last",
+        (_, _) => ", shorter ones first and last",
+    }
 }
 
 /// Formats the collectives that are done as one. Of bundles that look the same, as in equal layers, only the first is listed.

@@ -92,6 +92,18 @@ impl<T: Copy> PerDevice<T> {
         PerDevice { axes: self.axes.iter().map(axis).collect(), each: self.each }
     }
 
+    /// Combined with something of the same devices.
+    pub fn with(&self, other: &PerDevice<T>, mesh: &Mesh, both: impl Fn(T, T) -> T) -> PerDevice<T> {
+        if self.axes == other.axes && self.each.len() == other.each.len() {
+            let each = self.each.iter().zip(&other.each).map(|(one, other)| both(*one, *other)).collect();
+            return PerDevice { axes: self.axes, each };
+        }
+        let axes = self.axes.set().union(other.axes.set()).in_order();
+        let device = |rank| mesh.with_rank(DeviceId(0), axes.iter(), rank);
+        let each = (0..axes.group_size(mesh)).map(device);
+        PerDevice { axes, each: each.map(|device| both(self.of(mesh, device), other.of(mesh, device))).collect() }
+    }
+
     /// With something else of each device.
     pub fn map<U>(&self, of: impl Fn(&T) -> U) -> PerDevice<U> {
         PerDevice { axes: self.axes, each: self.each.iter().map(of).collect() }
@@ -183,6 +195,24 @@ impl StepUsage {
             false => PerDevice { axes: count.apart(), each: (0..count.devices().len()).map(of).collect() },
         };
         StepUsage { traffic: count.traffic(), working, links: Vec::new() }
+    }
+
+    /// Traffic and links of this and then another use of the machine, with the memory of the first.
+    #[must_use]
+    pub fn then(&self, other: &StepUsage, mesh: &Mesh) -> StepUsage {
+        let both = |mut one: Traffic, other: Traffic| {
+            one += other;
+            one
+        };
+        let mut links = self.links.clone();
+        for load in &other.links {
+            match links.iter_mut().find(|known| known.axis == load.axis) {
+                Some(known) => *known = known.then(load),
+                None => links.push(*load),
+            }
+        }
+        links.sort_by_key(|load| load.axis);
+        StepUsage { traffic: self.traffic.with(&other.traffic, mesh, both), working: self.working.clone(), links }
     }
 
     /// Of a step that does nothing.

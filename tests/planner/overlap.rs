@@ -4,7 +4,7 @@
 use crate::common::{apart, compile, programs, sets, short_name, usage};
 use shardc::compiler::{self, Compiled, Options};
 use shardc::lower;
-use shardc::plan::{Listing, Order, Overlap, Pipeline, Run, runs, unroll};
+use shardc::plan::{Division, Listing, Order, Overlap, Pipeline, Run, runs, unroll};
 use shardc::recipe::{Lowering, Tuner};
 use shardc::schedule::{Schedule, verify};
 use shardc::sim::{clock, proof, values};
@@ -48,17 +48,21 @@ fn whatever_is_cut_computes_the_same() {
     for path in sources.step_by(if sets::are_full() { 1 } else { 4 }) {
         let compiled = apart(&std::fs::read_to_string(&path).expect("a program"));
         let tuner = Tuner::new(Cow::Borrowed(&compiled.topology), Lowering::default());
-        let cut = |run: &Run, pieces| run.in_pieces(&compiled.plan, pieces, &tuner);
+        let cut = |run: &Run, division| run.in_pieces(&compiled.plan, division, &tuner);
         let what = |pipelines: &[Pipeline]| format!("{}: {pipelines:?}", short_name(&path));
         let mut halves: Vec<(Run, Pipeline)> = Vec::new();
         for run in all_runs(&compiled) {
-            for (pieces, order) in [(2, Order::Ready), (2, Order::Program), (4, Order::Ready)] {
-                let Some(pipeline) = cut(&run, pieces) else { continue };
+            let [two, four] = [2, 4].map(Division::even);
+            let uneven = [two.with_shorter_last(), four.with_shorter_first().and_then(Division::with_shorter_last)];
+            let uneven = uneven.into_iter().flatten().map(|division| (division, Order::Ready));
+            let even = [(two, Order::Ready), (two, Order::Program), (four, Order::Ready)];
+            for (division, order) in even.into_iter().chain(uneven) {
+                let Some(pipeline) = cut(&run, division) else { continue };
                 single += 1;
                 let overlap = Overlap { pipelines: vec![pipeline], order, ..Overlap::default() };
                 is_right(&scheduled(&compiled, &overlap), &what(&overlap.pipelines));
             }
-            halves.extend(cut(&run, 2).map(|pipeline| (run, pipeline)));
+            halves.extend(cut(&run, two).map(|pipeline| (run, pipeline)));
         }
         for (at, (_, first)) in halves.iter().enumerate() {
             let shares = |run: &Run| run.steps().any(|id| first.steps.contains_key(&id));
@@ -98,7 +102,7 @@ fn the_best_run_is_taken() {
         let tuner = Tuner::new(Cow::Borrowed(&before.topology), Lowering::default());
         for run in all_runs(&before) {
             for pieces in [2, 4, 8, 16] {
-                let Some(pipeline) = run.in_pieces(&before.plan, pieces, &tuner) else { continue };
+                let Some(pipeline) = run.in_pieces(&before.plan, Division::even(pieces), &tuner) else { continue };
                 let overlap = Overlap { pipelines: vec![pipeline], order: Order::Ready, ..Overlap::default() };
                 let schedule = scheduled(&before, &overlap);
                 if schedule.operations.node_count() > 2000 {
@@ -169,9 +173,9 @@ fn a_gather_hides_behind_its_product() {
     let product = compiled.plan.ids().last().expect("a product");
     let run = runs(&compiled.plan).into_iter().find(|run| run.steps().count() == 2).expect("both steps");
     for pieces in [2, 4, 8, 16] {
-        let pipeline = run.in_pieces(&compiled.plan, pieces, &tuner).expect("even pieces");
-        let gather = pipeline.steps.values().find_map(|piece| piece.moved.as_ref()).expect("a gather");
-        let first = gather.0.time.expect("it was tried");
+        let pipeline = run.in_pieces(&compiled.plan, Division::even(pieces), &tuner).expect("even pieces");
+        let gather = pipeline.steps.values().find_map(|piece| piece.moved.get(&1)).expect("a gather");
+        let first = gather.chosen.time.expect("it was tried");
         let overlap = Overlap { pipelines: vec![pipeline], order: Order::Ready, ..Overlap::default() };
         let time = clock::run(&scheduled(&compiled, &overlap), &compiled.topology).expect("a time").makespan;
         assert_eq!(time, first + compiled.plan.step(product).cost.time, "{pieces}");

@@ -17,7 +17,7 @@ use shardc::lower;
 use shardc::mesh::{Axes, Mesh, Wiring};
 use shardc::method::Method;
 use shardc::operator::Operator;
-use shardc::plan::{Listing, Order, Overlap, Run, StepId, alike, runs, unroll};
+use shardc::plan::{Division, Listing, Order, Overlap, Run, StepId, alike, runs, unroll};
 use shardc::recipe::{Lowering, Tuner};
 use shardc::schedule::methods::{AxisOrder, Destination, Multiport, Stage};
 use shardc::schedule::{Schedule, methods};
@@ -319,13 +319,16 @@ fn no_mutant_of_steps_in_pieces_is_proven_and_wrong() {
     for source in IN_PIECES {
         let compiled = apart(source);
         let tuner = Tuner::new(Cow::Borrowed(&compiled.topology), Lowering::default());
+        let uneven = Division::even(2).with_shorter_last().expect("a few halvings");
         let unrolled = unroll::unroll(&compiled.plan).expect("short");
         let all: Vec<Run> = runs(&compiled.plan).iter().flat_map(|run| run.windows(&compiled.plan)).collect();
-        let cut = all.iter().filter_map(|run| Some((run, run.in_pieces(&compiled.plan, 2, &tuner)?)));
+        let pieces = |run: &Run, division| run.in_pieces(&compiled.plan, division, &tuner);
+        let either = |run: &Run| pieces(run, uneven).or_else(|| pieces(run, Division::even(2)));
+        let cut = all.iter().filter_map(|run| Some((run, either(run)?)));
         for (at, (run, pipeline)) in cut.enumerate() {
             // With a second run that splits another dim, if there is one.
             let fits = |other: &&Run| other.fits(std::slice::from_ref(&pipeline)) && other != &run;
-            let second = all.iter().filter(fits).find_map(|other| other.in_pieces(&compiled.plan, 2, &tuner));
+            let second = all.iter().filter(fits).find_map(|other| pieces(other, Division::even(2)));
             let pipelines = [pipeline.clone()].into_iter().chain(second).collect();
             let overlap = Overlap { pipelines, order: Order::Ready, ..Overlap::default() };
             let listing = Listing::overlapped(&unrolled, &overlap, &compiled.topology);

@@ -162,6 +162,27 @@ impl AxisLoad {
         }
     }
 
+    /// The load of this collective and then another one along the same axis.
+    #[must_use]
+    pub fn then(&self, other: &AxisLoad) -> AxisLoad {
+        // Loads are of a part of the machine, which others repeat.
+        let (links, devices) = (self.links.max(other.links), self.devices.max(other.devices));
+        let repeated = |count: u128, whole: u64, part: u64| count.saturating_mul(u128::from(whole / part.max(1)));
+        AxisLoad {
+            axis: self.axis,
+            links,
+            devices,
+            most: Bytes(self.most.0.saturating_add(other.most.0)),
+            total: repeated(self.total, links, self.links).saturating_add(repeated(other.total, links, other.links)),
+            hops: repeated(self.hops, devices, self.devices).saturating_add(repeated(
+                other.hops,
+                devices,
+                other.devices,
+            )),
+            busy: self.busy + other.busy,
+        }
+    }
+
     /// Mean bytes per link.
     #[expect(clippy::cast_precision_loss, reason = "for people")]
     pub fn mean(&self) -> f64 {
