@@ -427,7 +427,8 @@ struct Taken {
 
 /// As [`plan()`], with what had to be made for it.
 fn taken(program: &Program, topology: &Topology, options: &Options) -> Result<Taken, Diagnostics> {
-    let costs = options.costs.of(program, topology, options.lowering);
+    let requested = program.values.iter().filter_map(|value| value.method);
+    let costs = options.costs.with_methods(requested, topology, options.lowering);
     let request = Request {
         written: false,
         // What is to be written for a program is said of its own steps.

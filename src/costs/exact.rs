@@ -7,7 +7,6 @@ use crate::fusion::Fusion;
 use crate::layout::Layout;
 use crate::method::Method;
 use crate::plan::{Cost, Costs, Limit, LocalWork};
-use crate::program::Program;
 use crate::recipe::{Lowering, Tuner};
 use crate::topology::Topology;
 use itertools::Itertools;
@@ -28,12 +27,11 @@ impl<'a> Exact<'a> {
         Exact { tuner, requested: Vec::new(), bounds: Bounds::new(topology), known: Known::default() }
     }
 
-    /// As if every statement of the program could request the methods that some request. No plan of the program takes less.
-    pub(super) fn with_methods_of(self, program: &Program) -> Exact<'a> {
+    /// As if every statement could request these methods. No plan of a program in which some do takes less.
+    pub(super) fn with_methods(self, requested: impl Iterator<Item = Method>) -> Exact<'a> {
         // All others choose the best method, which is no slower than a requested one.
         let has_library = self.tuner.topology().hardware.networks().any(|network| !network.methods.is_empty());
-        let requested = program.values.iter().filter_map(|value| value.method.filter(|_| has_library));
-        Exact { requested: requested.unique().collect(), ..self }
+        Exact { requested: requested.filter(|_| has_library).unique().collect(), ..self }
     }
 }
 

@@ -12,8 +12,8 @@ pub use floor::{Floor, Unit, floor, floor_of, least_load, units};
 
 use crate::collective::Collective;
 use crate::layout::Layout;
+use crate::method::Method;
 use crate::plan::{Cost, Costs, Limit, LocalWork};
-use crate::program::Program;
 use crate::recipe::Lowering;
 use crate::topology::{ProductWork, Topology};
 use crate::units::{Bytes, Time};
@@ -45,10 +45,15 @@ impl CostModel {
         }
     }
 
-    /// The costs of this model for the plans of a program: those of the methods that its statements request, too.
-    pub fn of<'t>(self, program: &Program, topology: &'t Topology, lowering: Lowering) -> Box<dyn Costs + 't> {
+    /// The costs of this model for the plans of a program whose statements request these methods.
+    pub fn with_methods(
+        self,
+        requested: impl Iterator<Item = Method>,
+        topology: &Topology,
+        lowering: Lowering,
+    ) -> Box<dyn Costs + '_> {
         match self {
-            CostModel::Exact => Box::new(exact::Exact::new(topology, lowering).with_methods_of(program)),
+            CostModel::Exact => Box::new(exact::Exact::new(topology, lowering).with_methods(requested)),
             CostModel::Book | CostModel::Bytes => self.on(topology, lowering),
         }
     }

@@ -722,7 +722,6 @@ impl WiringRule {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::compiler::{self, Options};
 
     /// A mesh with all axes wired alike.
     pub(crate) fn topology(hardware: &str, axes: &[(&str, u32)], wiring: Option<Wiring>) -> Topology {
@@ -744,21 +743,6 @@ pub(crate) mod tests {
         assert_eq!(wirings("h100", &[("D", 8), ("X", 2)]), [Switch, Switch]);
         assert_eq!(wirings("mi300x", &[("X", 8)]), [Full]);
         assert_eq!(wirings("trn2", &[("X", 4), ("Y", 4), ("Z", 2)]), [Ring, Ring, Line]);
-    }
-
-    /// An axis in parts changes nothing for those after it.
-    #[test]
-    fn parts_of_an_axis_leave_the_networks_of_others() {
-        let machine = |parts: &str| {
-            let source = format!("mesh {{X: 4 over ib, Y: 8}} on h100\n{parts}A: f32[]\n");
-            let program = compiler::check(&source).0.expect("a legal program");
-            compiler::machine(&program, &Options::default()).expect("a machine")
-        };
-        for (parts, inner) in [("", 1), ("axis X = {P: 2, Q: 2}\n", 2)] {
-            let (topology, inner) = (machine(parts), AxisId::new(inner));
-            assert_eq!(topology.network(inner).name, "nvlink");
-            assert!(topology.switch_sum([inner], DType::Bf16).is_some(), "{parts}");
-        }
     }
 
     #[test]

@@ -6,6 +6,7 @@ mod common;
 mod bundles;
 mod corpus;
 mod corpus_table;
+mod exhaustive_order;
 mod expectations;
 mod figures;
 mod floor;

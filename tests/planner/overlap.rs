@@ -19,7 +19,7 @@ pub(super) fn scheduled(compiled: &Compiled, overlap: &Overlap) -> Schedule {
 }
 
 /// All runs, and all sections of them.
-fn all_runs(compiled: &Compiled) -> BTreeSet<Run> {
+pub(super) fn all_runs(compiled: &Compiled) -> BTreeSet<Run> {
     let runs = runs(&compiled.plan);
     let windows: Vec<Run> = runs.iter().flat_map(|run| run.windows(&compiled.plan)).collect();
     windows.into_iter().collect()

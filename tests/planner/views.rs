@@ -4,9 +4,10 @@
 
 use crate::common::{compile, compile_with, first_collective, programs, small_examples};
 use itertools::{Itertools, iproduct};
-use shardc::compiler::Compiled;
+use shardc::compiler::{self, Compiled, Options};
 use shardc::costs::CostModel;
-use shardc::mesh::Wiring;
+use shardc::dtype::DType;
+use shardc::mesh::{AxisId, Wiring};
 use shardc::report::step_bound;
 use shardc::schedule::{from_json, from_text, to_json};
 use shardc::sim::{clock, proof, values};
@@ -279,4 +280,19 @@ fn schedules_with_axes_that_the_compiler_cut_read_back() {
         }
     }
     assert!(cut > 5, "{cut} of them");
+}
+
+/// An axis in parts leaves the networks of the axes after it as they are.
+#[test]
+fn parts_of_an_axis_leave_the_networks_of_others() {
+    let machine = |parts: &str| {
+        let source = format!("mesh {{X: 4 over ib, Y: 8}} on h100\n{parts}A: f32[]\noutput A\n");
+        let program = compiler::check(&source).0.expect("a legal program");
+        compiler::machine(&program, &Options::default()).expect("a machine")
+    };
+    for (parts, inner) in [("", 1), ("axis X = {P: 2, Q: 2}\n", 2)] {
+        let (topology, inner) = (machine(parts), AxisId::new(inner));
+        assert_eq!(topology.network(inner).name, "nvlink");
+        assert!(topology.switch_sum([inner], DType::Bf16).is_some(), "{parts}");
+    }
 }
