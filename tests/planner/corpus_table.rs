@@ -120,7 +120,7 @@ const REASONS: [(&str, &str); 8] = [
     ("ma_summa_skew", "three steps of about equal time; shorter pieces are bound by their latency"),
     ("ma_out_swap", "`B` is moved before the first piece of the product"),
     ("rs_order", "the routing with the least load of the links was not found"),
-    ("lat_swap", "two hops, each of which waits for a launch; the bound counts one"),
+    ("lat_swap", "three hops one after the other; the bound counts two"),
     ("lat_ws", "a chain of collectives, each bound by its latency; the bound counts the longest"),
 ];
 
