@@ -220,7 +220,7 @@ pub fn figures(plan: &Plan, topology: &Topology) -> Figures {
     // An empty sum of floats is -0.0.
     let ideal = products.map(least).fold(0.0, |sum, time| sum + time);
     let whole = seconds(time);
-    let holes = plan.filled.iter().map(|id| plan.array(*id));
+    let holes = plan.filled.iter().map(|filled| plan.array(filled.input));
     Figures {
         devices: plan.program.mesh.device_count(),
         hardware: topology.hardware.name.clone(),

@@ -492,7 +492,28 @@ impl<'a> Speller<'a> {
             .filter(|value| !matches!(program.value(*value).definition, Definition::Input { .. }))
             .filter_map(|value| Some((program.value(value).name.as_deref()?, value)))
             .collect();
-        last.into_values().filter_map(|result| self.renaming(result)).collect()
+        let mut lines = Vec::new();
+        for result in last.into_values() {
+            lines.extend(self.kept_name(result, statement));
+            lines.extend(self.renaming(result));
+        }
+        lines
+    }
+
+    /// The line that gives a further name to the array that loses its only name to a result, where a later statement
+    /// reads it.
+    fn kept_name(&mut self, result: ValueId, statement: Span) -> Option<String> {
+        let name = self.plan.program.value(result).name.clone()?;
+        let old = self.meaning.get(&name).copied().filter(|old| self.resolved(result) != Some(*old))?;
+        let value = self.names.get(&old)?.iter().find(|(_, known)| *known == name).map(|(value, _)| *value)?;
+        let others = self.names[&old].iter().filter(|(_, known)| *known != name);
+        let has_another = others.into_iter().any(|(_, known)| self.meaning.get(known) == Some(&old));
+        if has_another || !self.uses(old).any(|user| user > statement) {
+            return None;
+        }
+        let kept = self.fresh(&name);
+        self.bind(old, value, kept.clone());
+        Some(format!("{kept} = {name}"))
     }
 
     /// The lines of results that need no step: arrays with renamed dims, or already moved.

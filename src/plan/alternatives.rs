@@ -162,7 +162,8 @@ impl Ranking<'_, '_> {
     fn path_before(&self, place: usize, node: Node) -> Option<Path> {
         let operand = self.operand(place);
         let moves = self.search.space(operand).way(self.search.found[operand.index()].offered(), node)?;
-        Some(moves.into_iter().map(|(from, collective, _)| (operand, from, collective)).collect())
+        let read = self.search.program.operand_as_read(self.id, place);
+        Some(moves.into_iter().map(|(from, collective, _)| (read, from, collective)).collect())
     }
 
     fn path_after(&self, ways: &Distances<Origin>) -> Option<Path> {

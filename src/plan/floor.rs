@@ -2,8 +2,8 @@
 
 use super::reshard::SearchOptions;
 use super::search::{Search, Settled};
-use super::{Allowed, Budget, Costs, Plan, StepOp, parts, unit_axes};
-use crate::program::{Program, Wanted};
+use super::{Allowed, Budget, Costs, Filled, Plan, StepOp, parts, unit_axes};
+use crate::program::Program;
 use crate::units::Time;
 
 /// The lower bound, and the number of moves examined.
@@ -26,6 +26,8 @@ pub struct Least {
 pub fn least(program: &Program, costs: &dyn Costs, in_parts: bool, budget: Budget) -> Option<Least> {
     let reduced = unit_axes::without(program);
     let program = reduced.as_ref().unwrap_or(program);
+    let resolved = program.with_names_resolved();
+    let program = resolved.as_ref().unwrap_or(program);
     match parts::in_parts(program).filter(|_| in_parts) {
         Some(program) => search(&program, costs.seen_as(&program.mesh)?.as_ref(), budget),
         None => search(program, costs, budget),
@@ -62,9 +64,9 @@ impl Plan {
     /// The program without the layouts that the planner chose for its inputs.
     pub fn unfilled(&self) -> Program {
         let mut program = self.program.clone();
-        for id in &self.filled {
-            debug_assert_eq!(self.step(*id).op, StepOp::Input, "only inputs are filled");
-            program.values[self.step(*id).value.index()].wanted = Wanted::Free;
+        for Filled { input, asked } in &self.filled {
+            debug_assert_eq!(self.step(*input).op, StepOp::Input, "only inputs are filled");
+            program.values[self.step(*input).value.index()].wanted = asked.clone();
         }
         program
     }

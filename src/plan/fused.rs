@@ -160,7 +160,9 @@ impl Structure {
             before.push(operands.flat_map(|operand| before[*operand].iter().copied().chain([*operand])).collect());
         }
         let mut uses = vec![0; nodes.len()];
-        nodes.iter().flat_map(|node| &node.operands).for_each(|operand| uses[*operand] += 1);
+        let unread = program.unread_names();
+        let reading = nodes.iter().zip(&unread).filter(|(_, is_unread)| !**is_unread);
+        reading.flat_map(|(node, _)| &node.operands).for_each(|operand| uses[*operand] += 1);
         let mut replaced = vec![None; nodes.len()];
         for (id, access) in program.value_ids().zip(&access) {
             if let Writes::Beyond(product) = access.writes {

@@ -9,7 +9,7 @@ use super::layouts::layouts;
 use super::problem::{Problem, Solve, Unplanned};
 use super::reshard::SearchOptions;
 use super::score::figure;
-use super::{Budget, LowerBound, Objective, Plan, PlanError, StepOp, Stop, limits};
+use super::{Budget, Filled, LowerBound, Objective, Plan, PlanError, StepId, StepOp, Stop, limits};
 use crate::layout::Sharding;
 use crate::program::{Definition, Program, ValueId, Wanted};
 use crate::supply::Supply;
@@ -292,14 +292,14 @@ impl Holes<'_> {
 
 /// The best plan, with the layouts of the original program restored.
 pub(super) fn filled(program: &Program, mut plan: Plan) -> Plan {
-    let holes: Vec<_> =
-        plan.ids().filter(|id| plan.step(*id).op == StepOp::Input && has_hole(program, plan.step(*id).value)).collect();
-    for id in &holes {
-        let (value, sharding) = (plan.step(*id).value, plan.step(*id).layout.sharding.clone());
+    let is_hole = |id: &StepId| plan.step(*id).op == StepOp::Input && has_hole(program, plan.step(*id).value);
+    let asked = |input: StepId| Filled { input, asked: program.value(plan.step(input).value).wanted.clone() };
+    let filled: Vec<Filled> = plan.ids().filter(is_hole).map(asked).collect();
+    for Filled { input, .. } in &filled {
+        let (value, sharding) = (plan.step(*input).value, plan.step(*input).layout.sharding.clone());
         plan.program.values[value.index()].wanted = Wanted::Exact(sharding);
     }
-    plan.filled = holes;
-    plan
+    Plan { filled, ..plan }
 }
 
 fn has_hole(program: &Program, id: ValueId) -> bool {

@@ -20,6 +20,7 @@ mod layouts;
 mod lazy;
 mod limits;
 mod listing;
+mod names;
 mod openings;
 mod parts;
 mod pins;
@@ -61,7 +62,7 @@ use crate::kernel::Kernel;
 use crate::layout::Layout;
 use crate::mesh::Mesh;
 use crate::operator::Operator;
-use crate::program::{Program, ValueId};
+use crate::program::{Program, ValueId, Wanted};
 use crate::recipe::{Chosen, Flaw, Tuner};
 use crate::sim::usage::{StepUsage, Usage};
 use crate::span::Span;
@@ -427,7 +428,7 @@ pub struct Plan {
     /// Overlap of its steps.
     pub overlap: Overlap,
     /// The inputs whose layouts the planner chose.
-    pub filled: Vec<StepId>,
+    pub filled: Vec<Filled>,
     /// Names of the softmaxes that are split: `P`.
     pub split: Vec<String>,
     /// If a plan that is faster with overlap replaced the cheapest plan in sequence: the time of the latter in
@@ -552,11 +553,15 @@ impl Plan {
         let most = self.time().ticks() - self.time().ticks() / 100;
         let fastest = others.into_iter().filter(|other| other.time().ticks() < most).min_by_key(Plan::time);
         match fastest {
-            // The lower bound on the steps in sequence is that of the original plan.
             Some(fastest) => {
                 let instead = Some((self.totals().time(), self.time()));
-                let (rewritten, split) = (self.rewritten, self.split);
-                let (lower_bound, with_split_axes, budget) = (self.lower_bound, self.with_split_axes, self.budget);
+                let (rewritten, split, budget) = (self.rewritten, self.split, self.budget);
+                // The lower bound on the steps in sequence is that of the original plan; it covers only chains of
+                // collectives.
+                let (lower_bound, with_split_axes) = match fastest.stop {
+                    Stop::Reshards => (LowerBound::default(), None),
+                    _ => (self.lower_bound, self.with_split_axes),
+                };
                 Plan { lower_bound, with_split_axes, budget, stop: Stop::Whole, instead, rewritten, split, ..fastest }
             }
             None => self,
@@ -630,7 +635,8 @@ impl Plan {
         }
         let new = |id: &mut StepId| *id = place[id.index()];
         self.steps = steps;
-        self.outputs.iter_mut().chain(&mut self.filled).chain(self.kernels.iter_mut().flatten()).for_each(new);
+        let filled = self.filled.iter_mut().map(|filled| &mut filled.input);
+        self.outputs.iter_mut().chain(filled).chain(self.kernels.iter_mut().flatten()).for_each(new);
         self.carried.iter_mut().for_each(|(first, last)| {
             new(first);
             new(last);
@@ -764,6 +770,15 @@ impl Step {
     fn times(&self, program: &Program) -> u64 {
         self.body(program).map_or(1, |body| program.repeats[body].times)
     }
+}
+
+/// An input whose layout the planner chose.
+#[derive(Clone, Debug)]
+pub struct Filled {
+    /// Its step, in the chosen layout.
+    pub input: StepId,
+    /// What the program asks of its layout.
+    pub asked: Wanted,
 }
 
 /// The operation of a step.

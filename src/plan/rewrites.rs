@@ -107,8 +107,8 @@ impl Best<'_> {
         } else {
             (parts::in_parts(program).filter(|program| program.mesh == *mesh)?, Some(self.costs.seen_as(mesh)?))
         };
-        for step in &self.plan.filled {
-            let Step { value, layout, .. } = self.plan.step(*step);
+        for filled in &self.plan.filled {
+            let Step { value, layout, .. } = self.plan.step(filled.input);
             let span = self.plan.program.value(*value).span;
             let same = program.values.iter_mut().filter(|other| other.definition.is_input() && other.span == span);
             same.for_each(|input| input.wanted = Wanted::Exact(layout.sharding.clone()));

@@ -233,7 +233,8 @@ impl<'a> Search<'a> {
         }
         let count = program.values.len();
         let mut users = vec![Vec::new(); count];
-        for id in program.value_ids() {
+        let unread = program.unread_names();
+        for id in program.value_ids().filter(|id| !unread[id.index()]) {
             for (place, operand) in program.value(id).definition.operands().iter().enumerate() {
                 users[operand.index()].push((id, place));
             }

@@ -3,18 +3,20 @@
 //! The last stage hands each problem to [`lazy`], which searches the values with one set of prices after the other.
 
 use super::problem::{Problem, Stage, Unplanned};
-use super::{Plan, Request, holes, lazy, limits, openings, parts, rewrites, splits, unit_axes, written};
+use super::{Plan, Request, holes, lazy, limits, names, openings, parts, rewrites, splits, unit_axes, written};
 
 /// The stages for a request, the outermost first.
 pub(super) fn of(request: Request) -> Vec<Stage> {
     let Request { written, rewrites, .. } = request;
-    let table: [(bool, Stage); 8] = [
+    let table: [(bool, Stage); 9] = [
         // Equivalent programs.
         (rewrites && !written, rewrites::plan),
         // Softmaxes in steps, of which the reductions are written nowhere.
         (!written, splits::plan),
         // Programs without axes of size 1.
         (true, unit_axes::plan),
+        // Programs that read each array under one name.
+        (true, names::plan),
         // Plans whose communication is written.
         (written, written::plan),
         // Meshes whose axes are split.
@@ -30,7 +32,7 @@ pub(super) fn of(request: Request) -> Vec<Stage> {
 }
 
 /// The stages that neither change the program nor split axes.
-pub(super) const ON_WHOLE_AXES: [Stage; 4] = [unit_axes::plan, holes::plan, limits::plan, openings::plan];
+pub(super) const ON_WHOLE_AXES: [Stage; 5] = [unit_axes::plan, names::plan, holes::plan, limits::plan, openings::plan];
 
 /// Solves a problem by these stages.
 ///

@@ -90,9 +90,10 @@ fn labelled(program: &Program, mut plan: Plan) -> Plan {
         let step = &mut plan.steps[id];
         (step.op, step.layout.sharding) = (op, sharding);
     }
-    for id in &plan.filled {
-        let step = plan.step(*id);
-        written.values[step.value.index()].wanted = Wanted::Exact(step.layout.sharding.clone());
+    for filled in &mut plan.filled {
+        let step = &plan.steps[filled.input];
+        let wanted = &mut written.values[step.value.index()].wanted;
+        filled.asked = std::mem::replace(wanted, Wanted::Exact(step.layout.sharding.clone()));
     }
     // An output that another step computes is sliced along the axes that its own statement adds.
     let added = plan.steps.node_count();

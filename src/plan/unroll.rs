@@ -12,7 +12,7 @@
 //!
 //! Both have the same layouts and collectives; each unrolled step refers to its original step.
 
-use super::{Plan, Step, StepId, StepOp};
+use super::{Filled, Plan, Step, StepId, StepOp};
 use crate::program::{Definition, Program, Repeat, Value, ValueId};
 use petgraph::graph::DiGraph;
 use std::collections::BTreeMap;
@@ -85,6 +85,8 @@ fn unrolled(plan: &Plan, most: u64) -> Plan {
     steps.spell_out();
     let kernels = steps.kernels();
     let (image, steps, origins) = (steps.image, steps.steps, steps.origins);
+    let filled =
+        plan.filled.iter().map(|filled| Filled { input: image[filled.input.index()], ..filled.clone() }).collect();
     Plan {
         outputs: plan.outputs.iter().map(|id| image[id.index()]).collect(),
         steps,
@@ -92,7 +94,7 @@ fn unrolled(plan: &Plan, most: u64) -> Plan {
         origins,
         kernels,
         carried: Vec::new(),
-        filled: plan.filled.iter().map(|id| image[id.index()]).collect(),
+        filled,
         ..plan.clone()
     }
 }

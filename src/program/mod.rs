@@ -60,6 +60,7 @@ use crate::operator::Operator;
 use crate::span::{LineIndex, Span, Spanned};
 use crate::supply::Supply;
 use crate::syntax::{Ast, Name};
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -108,6 +109,8 @@ pub struct Program {
     pub values: Vec<Value>,
     /// Aliases of values, in order: `B = A`.
     pub aliases: Vec<Alias>,
+    /// The names under which values read arrays, where the operand is the array itself: by user and place of the operand.
+    pub read_as: BTreeMap<(ValueId, usize), ValueId>,
     /// The outputs, in order; at least one.
     pub outputs: Vec<ValueId>,
     /// The `repeat` blocks, in order and disjoint.

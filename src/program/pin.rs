@@ -69,8 +69,7 @@ impl Program {
 
     /// Formats the pin of a product: `by gather(A)`.
     pub fn pin_text(&self, product: ValueId, pin: &Pin) -> String {
-        let operands = self.value(product).definition.operands();
-        let names = pin.operands.iter().map(|place| self.name(operands[*place])).join(", ");
+        let names = pin.operands.iter().map(|place| self.name(self.operand_as_read(product, *place))).join(", ");
         let names = if names.is_empty() { names } else { format!("({names})") };
         format!("by {}{names}", pin.strategy.name())
     }

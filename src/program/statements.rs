@@ -15,7 +15,7 @@ use crate::span::{LineIndex, Span};
 use crate::supply::Supply;
 use crate::syntax::{Brackets, Expr, ExprKind, Name, Statement, StatementKind, Target};
 use itertools::Itertools;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 impl Checker {
     /// Checks one statement; after an error its name stays known, and dependent statements are skipped.
@@ -460,6 +460,7 @@ impl Checker {
             dims,
             values,
             aliases,
+            read_as: BTreeMap::new(),
             outputs,
             repeats,
             expectations,

@@ -344,7 +344,7 @@ pub fn plan<'a>(
             bundles: findings.bundles(),
         }),
         pinned: findings.products.iter().filter_map(|product| product.pin.as_ref()).collect(),
-        filled: plan.filled.iter().map(|id| plan.array(*id)).collect(),
+        filled: plan.filled.iter().map(|filled| plan.array(filled.input)).collect(),
         rewritten: plan.rewritten.iter().map(|rewriting| rewritten(rewriting, findings)).collect(),
         optimal: OptimalDocument {
             proven: plan.is_optimal(),

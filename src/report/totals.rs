@@ -4,7 +4,7 @@ use super::findings::Findings;
 use super::run;
 use super::why::Product;
 use crate::costs::Unit;
-use crate::plan::{Rewriting, StepId, StepOp, Stop};
+use crate::plan::{Filled, Rewriting, StepId, StepOp, Stop};
 use crate::units::{Bytes, Time};
 use itertools::Itertools;
 use std::cmp::Reverse;
@@ -39,9 +39,9 @@ impl Findings<'_> {
 
     /// Formats the rewritings of the program and the chosen layouts of inputs, one line each.
     pub(super) fn advice(&self) -> Vec<String> {
-        let layout = |id: &StepId| {
-            let name = self.plan.program.name(self.plan.step(*id).value);
-            format!("input `{name}`: chosen layout `{}`", self.plan.array(*id))
+        let layout = |filled: &Filled| {
+            let name = self.plan.program.name(self.plan.step(filled.input).value);
+            format!("input `{name}`: chosen layout `{}`", self.plan.array(filled.input))
         };
         self.rewritings().into_iter().chain(self.plan.filled.iter().map(layout)).collect()
     }
@@ -50,7 +50,8 @@ impl Findings<'_> {
     pub(super) fn brief_advice(&self) -> Vec<String> {
         const MOST_LAYOUTS: usize = 4;
         let filled = &self.plan.filled;
-        let shown = filled.iter().take(MOST_LAYOUTS).map(|id| format!("`{}`", self.plan.array(*id))).join(", ");
+        let shown =
+            filled.iter().take(MOST_LAYOUTS).map(|filled| format!("`{}`", self.plan.array(filled.input))).join(", ");
         let layouts = (!filled.is_empty())
             .then(|| format!("chosen input layouts: {shown}{}", and_more(filled.len().saturating_sub(MOST_LAYOUTS))));
         let first = |lines: Vec<String>| {

@@ -10,12 +10,14 @@ use shardc::costs;
 use shardc::diag::Diagnostics;
 use shardc::expect;
 use shardc::export::{chakra, goal, jax, messages, msccl, mscclpp, ranks, stablehlo};
+use shardc::layout::Sharding;
+use shardc::mesh::{Axes, AxisSet};
 use shardc::picture::graph::Graph;
 use shardc::picture::svg::{self, Named};
 use shardc::picture::timeline::{Scope, Timeline, step_names};
 use shardc::picture::trace;
 use shardc::plan::{Plan, StepId, StepOp, unroll};
-use shardc::program::Program;
+use shardc::program::{Program, Wanted};
 use shardc::recipe::Lowering;
 use shardc::report::{self, Findings};
 use shardc::schedule::{Schedule, from_json, from_text, to_json, verify};
@@ -100,6 +102,8 @@ pub(crate) fn hold(case: &Case) -> Checked<Outcome> {
         }
         Err(found) => return refused("compile", &found),
     };
+    stage("plan");
+    planned(&program, &compiled.plan)?;
     stage("fmt and plan");
     formatted(case, &program, &compiled, &options)?;
     stage("run");
@@ -128,6 +132,42 @@ pub(crate) fn hold(case: &Case) -> Checked<Outcome> {
     stage("strict");
     strictly(case, &program, &compiled, &options)?;
     Ok(Outcome::Complete)
+}
+
+/// The plan is not below its own bound, and inputs and outputs have the layouts that are written for them.
+fn planned(program: &Program, plan: &Plan) -> Checked {
+    let (bound, time, received) = (plan.lower_bound, plan.totals().time(), plan.received());
+    if bound.time > time || bound.received > received {
+        return failure("plan: below its bound", format!("{bound:?} > {time:?}, {received:?}\n{plan}"));
+    }
+    // Axes in parts have other names.
+    if plan.program.mesh != program.mesh {
+        return Ok(());
+    }
+    let value = |id: StepId| plan.program.value(plan.step(id).value);
+    let inputs = plan.ids().filter(|id| plan.step(*id).op == StepOp::Input).filter_map(|id| {
+        let written = program.values.iter().find(|other| other.definition.is_input() && other.span == value(id).span);
+        written.map(|written| (id, &written.wanted))
+    });
+    let outputs = program.outputs.iter().map(|id| &program.value(*id).wanted);
+    // Axes of one device shard nothing.
+    let units: AxisSet = program.mesh.axis_ids().filter(|axis| program.mesh.size(*axis) == 1).collect();
+    let allows = |wanted: &Wanted, sharding: &Sharding| {
+        let asked: Vec<Option<&Axes>> = match wanted {
+            Wanted::Exact(exact) if exact.open.without(units) != sharding.open.without(units) => return false,
+            Wanted::Exact(exact) => exact.dims.iter().map(Some).collect(),
+            Wanted::Partly(dims) => dims.iter().map(Option::as_ref).collect(),
+            Wanted::Free => return true,
+        };
+        let is_kept = |asked: &Axes, axes: &Axes| asked.without(units) == axes.without(units);
+        asked.iter().zip(&sharding.dims).all(|(asked, axes)| asked.is_none_or(|asked| is_kept(asked, axes)))
+    };
+    for (id, wanted) in inputs.chain(plan.outputs.iter().copied().zip(outputs)) {
+        if !allows(wanted, &plan.step(id).layout.sharding) {
+            return failure("plan: another layout", format!("{} for {wanted:?}\n{plan}", plan.array(id)));
+        }
+    }
+    Ok(())
 }
 
 /// Formatting preserves the meaning and is idempotent.

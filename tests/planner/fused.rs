@@ -72,6 +72,30 @@ fn no_written_layouts_take_less() {
     assert_eq!(compared, 135);
 }
 
+/// A further name of an array changes neither what is fused nor the plan: a move that changes nothing, or an open sum
+/// over an axis of one device.
+#[test]
+fn further_names_change_no_plan() {
+    let ground = "mesh {X: 2, Y: 1} on tpu_v5e\ndims {I: 4}\nA: f32[I]\nB[] = A * A\nr[I] = relu(A)\n";
+    let programs = [
+        ("C[] = B + B", "N[] = B\nC[] = B + N"),
+        ("C[] = B + B", "C[] = B + open_Y(B)"),
+        ("C[] = B + B", "N[] = open_Y(B)\nM[] = N\nC[] = B + M"),
+        ("C[I] = r + B", "C[I] = r + open_Y(B)"),
+        ("C[I] = exp(r) + B", "N[I] = r\nC[I] = exp(N) + B"),
+        ("C[I] = exp(r)\noutput r", "N[I] = r\nC[I] = exp(N)\noutput N"),
+        ("C[I] = exp(r)", "N[I_Y] = r\nC[I] = exp(N)"),
+    ];
+    for (plain, named) in programs {
+        let [one, other] = [plain, named].map(|body| {
+            let source = format!("{ground}{body}\nD[] = C * C\n");
+            let plan = plan(&source, Fusion::Elementwise).expect("a plan");
+            (plan.totals().time(), plan.lower_bound.time, plan.steps.node_count(), plan.kernels)
+        });
+        assert_eq!(one, other, "{named}");
+    }
+}
+
 /// Plans of the examples and the corpus: never slower with fusion, and optimal nearly as often. The additional cost
 /// of a move between two members of a kernel is sometimes known only as a bound.
 #[test]

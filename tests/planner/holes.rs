@@ -104,6 +104,29 @@ fn the_best_filling_is_chosen() {
     }
 }
 
+/// Plans that are tried for their overlap keep what is written of a layout, too.
+#[test]
+fn what_is_written_of_a_layout_is_kept() {
+    let one_by_one = ["A: f32[I_?, J_Y]\nB[J] = A * f32[I]", "A: f32[J_X, I_?, K_?]\nB[J, K] = A * f32[I]"];
+    let mut chosen = 0;
+    for (hardware, sizes) in [("furiosa", "I: 4, J: 4, K: 4"), ("tpu_v5e", "I: 512, J: 1024, K: 2048")] {
+        for body in PARTLY.iter().chain(&one_by_one) {
+            let body = body.replace('@', "");
+            let source = format!("mesh {{X: 2, Y: 2}} on {hardware}\ndims {{{sizes}}}\n{body}\n");
+            let program = compiler::check(&source).0.expect("a right program");
+            let options = Options { as_written: true, ..Options::default() };
+            let topology = compiler::machine(&program, &options).expect("it has rates");
+            let plan = compiler::plan(&program, &topology, &options).expect("a plan");
+            assert_eq!(plan.unfilled().to_string(), program.to_string(), "{source}");
+            for filled in &plan.filled {
+                assert!(filled.asked.allows(&plan.step(filled.input).layout.sharding), "{source}\n{plan}");
+                chosen += 1;
+            }
+        }
+    }
+    assert!(chosen > 8, "{chosen}");
+}
+
 /// Writing the chosen layout gives the same plan.
 #[test]
 fn what_is_chosen_runs() {

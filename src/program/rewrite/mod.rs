@@ -6,12 +6,14 @@
 //! | | `repeat 8 { y = y * (W * V) }` | `W * V` once, before the repeat |
 //! | `chains.rs` | `x * (A * B)` | `(x * A) * B` |
 //! | `anew.rs` | `y = x * W`, used in two layouts | `x * W` twice, once in each layout |
+//! | `names.rs` | `C[I] = B`, with `B[I]`, and `C + B` | `B + B` |
 //!
 //! Only values without a layout, method or pin of their own are rewritten, and named values stay.
 
 mod anew;
 mod chains;
 mod draft;
+mod names;
 mod shared;
 
 pub(super) use draft::Draft;

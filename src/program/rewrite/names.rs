@@ -1,0 +1,80 @@
+//! Names: `C[I] = B` of a `B[I]` gives the array another name, as its layout stays.
+//!
+//! Values that read the array under that name read the array itself, so that a further name changes neither what is
+//! fused nor what is moved.
+
+use super::{Program, ValueId, Wanted};
+use crate::program::Definition;
+
+impl Program {
+    /// The array that a move leaves as it is: it has the same dims and layout. `None` if the layout of either is open,
+    /// or the text asks for a way to move it. What an iteration hands on is moved once, after the repeat, so it is read
+    /// as such.
+    fn renamed(&self, id: ValueId) -> Option<ValueId> {
+        let value = self.value(id);
+        let Definition::Move { operand, .. } = value.definition else { return None };
+        let source = self.value(operand);
+        let is_same = matches!(value.wanted, Wanted::Exact(_)) && value.wanted == source.wanted;
+        let is_plain = value.method.is_none() && value.pin.is_none();
+        let is_carried = self.carried().any(|carried| [carried.entry, carried.first, carried.last].contains(&id));
+        let is_here = self.body_of(id) == self.body_of(operand) && !is_carried;
+        (is_same && is_plain && is_here && value.dims == source.dims).then_some(operand)
+    }
+
+    /// The program in which each value reads the array itself instead of another name of it; `None` if none reads
+    /// one. The names stay, and [`Program::read_as`] has those that were read.
+    pub fn with_names_resolved(&self) -> Option<Program> {
+        let mut source: Vec<ValueId> = Vec::with_capacity(self.values.len());
+        for id in self.value_ids() {
+            source.push(self.renamed(id).map_or(id, |operand| source[operand.index()]));
+        }
+        let mut resolved = self.clone();
+        for user in self.value_ids() {
+            for (place, operand) in resolved.values[user.index()].definition.operands_mut().iter_mut().enumerate() {
+                let name = std::mem::replace(operand, source[operand.index()]);
+                if *operand != name {
+                    resolved.read_as.insert((user, place), name);
+                }
+            }
+        }
+        (!resolved.read_as.is_empty()).then_some(resolved)
+    }
+
+    /// The operand of a value under the name by which the text reads it.
+    pub fn operand_as_read(&self, user: ValueId, place: usize) -> ValueId {
+        let own = || self.value(user).definition.operands()[place];
+        self.read_as.get(&(user, place)).copied().unwrap_or_else(own)
+    }
+
+    /// The name under which a value reads an array; the array itself if it reads several.
+    pub fn name_read(&self, user: ValueId, array: ValueId) -> ValueId {
+        let operands = self.value(user).definition.operands().iter().enumerate();
+        let places = operands.filter(|(_, operand)| **operand == array);
+        let mut names = places.map(|(place, _)| self.operand_as_read(user, place));
+        let first = names.next().unwrap_or(array);
+        if names.all(|name| name == first) { first } else { array }
+    }
+
+    /// The program in which values read the names of the text again.
+    #[must_use]
+    pub fn with_names_restored(mut self) -> Program {
+        for ((user, place), name) in std::mem::take(&mut self.read_as) {
+            self.values[user.index()].definition.operands_mut()[place] = name;
+        }
+        self
+    }
+
+    /// For each value, whether it is only another name that nothing reads.
+    pub fn unread_names(&self) -> Vec<bool> {
+        let mut unread: Vec<bool> = self.value_ids().map(|id| self.renamed(id).is_some()).collect();
+        for id in &self.outputs {
+            unread[id.index()] = false;
+        }
+        for (at, value) in self.values.iter().enumerate().rev() {
+            if !unread[at] {
+                value.definition.operands().iter().for_each(|operand| unread[operand.index()] = false);
+            }
+        }
+        unread
+    }
+}
