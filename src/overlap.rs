@@ -56,7 +56,7 @@ const EFFORT_OF_AN_OPERATION: usize = 16 * LOWERING;
 /// Limit on runs times operations up to which each run is tried within the whole schedule; above it, separately.
 const MOST_AT_ONCE: usize = 20_000;
 
-/// Finds the fastest overlap of a plan.
+/// Finds the fastest overlap of a plan, and the time of the plan with it.
 ///
 /// A program with too many repetitions to unroll is returned unchanged.
 ///
@@ -76,27 +76,44 @@ pub fn overlapped<'a>(
     let tuners: BTreeMap<u64, Tuner<'_>> = counts.map(|pieces| (pieces, tuner(pieces))).collect();
     let in_sequence = in_sequence.filter(|_| plan.program.repeats.is_empty());
     let chosen = Search::new(&plan, in_sequence, &tuners, topology, effort).and_then(Search::best);
-    match chosen {
-        Some(overlap) => with_overlap(plan, &unrolled, overlap, topology),
+    let lowered = |overlap: &Overlap| {
+        let listing = Listing::overlapped(&unrolled, overlap, topology);
+        lower::listed(&unrolled, &listing).ok()
+    };
+    let found = chosen.and_then(|overlap| {
+        let schedule = lowered(&overlap)?;
+        timed(&plan, &schedule, overlap, topology)
+    });
+    let in_order = || {
+        let order = Overlap::default();
+        let schedule = in_sequence.map(Cow::Borrowed).or_else(|| lowered(&order).map(Cow::Owned))?;
+        timed(&plan, &schedule, order, topology)
+    };
+    match found.or_else(in_order) {
+        Some(overlap) => with_overlap(plan, overlap),
         None => plan,
     }
 }
 
-/// Sets the times of the steps and of the whole plan with overlap.
+/// An overlap with the figures of the whole plan; `None` if that takes no less time than its steps in sequence, needs more
+/// memory than the limit, or is too large to be proven. Steps in program order overlap, too: links work while devices
+/// compute.
 ///
-/// - `unrolled`: the plan with its repeats unrolled.
-fn with_overlap(mut plan: Plan, unrolled: &Plan, mut overlap: Overlap, topology: &Topology) -> Plan {
-    let listed = lower::listed(unrolled, &Listing::overlapped(unrolled, &overlap, topology));
-    overlap.whole = listed.ok().filter(|schedule| !recipe::is_too_large(schedule)).and_then(|schedule| {
-        let schedule = Verified::emitted(&schedule);
-        let time = clock::run_below(schedule, topology, Time::MAX).ok()??.makespan;
-        Some(Whole { time, peak: usage::of(schedule).peak })
-    });
-    // What overlaps in a few iterations may be too much to be proven in all of them, or to be held.
-    let most = memory(&plan);
-    if overlap.whole.is_none_or(|whole| most.is_some_and(|most| whole.peak > most)) {
-        return plan;
+/// - `schedule`: of the plan with this overlap and with its repeats unrolled.
+fn timed(plan: &Plan, schedule: &Schedule, overlap: Overlap, topology: &Topology) -> Option<Overlap> {
+    if recipe::is_too_large(schedule) {
+        return None;
     }
+    let schedule = Verified::emitted(schedule);
+    let time = clock::run_below(schedule, topology, plan.totals().time()).ok()??.makespan;
+    // What overlaps in a few iterations may be too much to be held in all of them.
+    let peak = usage::of(schedule).peak;
+    let whole = Some(Whole { time, peak });
+    memory(plan).is_none_or(|most| peak <= most).then_some(Overlap { whole, ..overlap })
+}
+
+/// The plan with this overlap and the traffic of its steps.
+fn with_overlap(mut plan: Plan, overlap: Overlap) -> Plan {
     for pipeline in &overlap.pipelines {
         for id in pipeline.steps.keys() {
             if let Some(all) = pipeline.moved(*id, &plan.program.mesh) {
@@ -113,8 +130,7 @@ fn with_overlap(mut plan: Plan, unrolled: &Plan, mut overlap: Overlap, topology:
             (usage.traffic, usage.links) = (own.traffic, own.links);
         }
     }
-    plan.overlap = overlap;
-    plan
+    Plan { overlap, ..plan }
 }
 
 /// The memory limit of the program.
