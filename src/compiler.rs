@@ -438,6 +438,11 @@ fn taken(program: &Program, topology: &Topology, options: &Options) -> Result<Ta
     };
     let ordinary = || plan::plan_as(program, costs.as_ref(), request).map_err(|error| Diagnostics::of(&error));
     let whole = |plan: Plan| as_a_whole(plan, topology, options, costs.as_ref(), Budget::WHOLE_EFFORT);
+    let improved = |Taken { plan, made }: Taken| {
+        let plan = improved(plan, topology, options, costs.as_ref());
+        let made = made.filter(|_| plan.overlap.is_none());
+        Ok(Taken { plan, made })
+    };
     let Taken { plan, made } = match options.strict {
         false => whole(ordinary()?)?,
         true => match plan::plan_as(program, costs.as_ref(), Request { written: true, ..request }).map(whole) {
@@ -456,14 +461,34 @@ fn taken(program: &Program, topology: &Topology, options: &Options) -> Result<Ta
         },
     };
     if options.strict || options.overlap == Overlapping::None || !is_by_time(costs.as_ref()) {
-        return Ok(Taken { plan, made });
+        return improved(Taken { plan, made });
     }
     let others = spread(topology, costs.as_ref(), &plan, request);
     let wholes = others.into_iter().filter_map(|other| whole(other).ok());
     let wholes: Vec<Plan> = wholes.map(|taken| taken.plan).collect();
     let plan = plan.unless_faster(wholes);
     let made = made.filter(|_| plan.instead.is_none());
-    Ok(Taken { plan, made })
+    improved(Taken { plan, made })
+}
+
+/// A plan with its overlap improved.
+fn improved(plan: Plan, topology: &Topology, options: &Options, costs: &dyn plan::Costs) -> Plan {
+    if options.overlap == Overlapping::None {
+        return plan;
+    }
+    let machine = machine_as_planned(&plan, topology);
+    let tuner = || Tuner::new(Cow::Borrowed(&machine), options.lowering).by(costs.objective());
+    let first = match costs.tuner() {
+        Some(other) => tuner().sharing(other),
+        None => tuner(),
+    };
+    let better = overlap::improved(
+        plan.clone(),
+        |pieces| tuner().sharing(&first).repeated(pieces),
+        &machine,
+        Budget::WHOLE_EFFORT / 2,
+    );
+    if expect::within_limits(&better, topology).is_ok() { better } else { plan }
 }
 
 /// Plans whose busiest unit is busy for less time than the given plan takes as a whole, sorted by the load of that unit.

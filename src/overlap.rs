@@ -24,12 +24,14 @@ const FIRST_PIECES: [u64; 3] = [2, 4, 16];
 /// Most pieces of a run.
 const MOST_PIECES: u64 = 64;
 
-/// Divisions near one, by the length of a shard: numbers of pieces between powers of two, and shorter pieces at the ends,
-/// where they are exposed.
-const NEAR: [fn(Division, u64) -> Option<Division>; 6] = [
+/// Divisions near one, by the length of a shard: other numbers of pieces, and shorter pieces at the ends, where they are
+/// exposed.
+const NEAR: [fn(Division, u64) -> Option<Division>; 8] = [
     |division, length| Division::nearly_even(division.equal() * 3 / 2, length),
     |division, length| Division::nearly_even(division.equal() * 3 / 4, length),
     |division, length| Division::nearly_even(division.equal() * 5 / 4, length),
+    |division, length| Division::nearly_even(division.equal() * 2, length),
+    |division, length| Division::nearly_even(division.equal() / 2, length),
     |division, _| division.with_shorter_first()?.with_shorter_last(),
     |division, _| division.with_shorter_last(),
     |division, _| division.with_shorter_first(),
@@ -47,13 +49,20 @@ const ITERATIONS: u64 = 3;
 /// Smallest relative saving that justifies more operations.
 const LEAST_SAVING: u128 = 100;
 
+/// Smallest relative saving of a change that others may follow, if it needs more operations.
+const LEAST_SAVING_OF_CHANGE: u128 = 200;
+
+/// Smallest relative saving that justifies another order of as many operations.
+const LEAST_SAVING_OF_ORDER: u128 = 1000;
+
 /// Cost of lowering an operation, as the number of devices the clock could follow in the same time.
 const LOWERING: usize = 8;
 
 /// Effort for each operation of a long program: a few schedules in pieces.
 const EFFORT_OF_AN_OPERATION: usize = 16 * LOWERING;
 
-/// Limit on runs times operations up to which each run is tried within the whole schedule; above it, separately.
+/// Limit on runs or steps times operations up to which each is tried within the whole schedule; above it, runs are timed
+/// separately.
 const MOST_AT_ONCE: usize = 20_000;
 
 /// Finds the fastest overlap of a plan, and the time of the plan with it.
@@ -72,27 +81,44 @@ pub fn overlapped<'a>(
     effort: usize,
 ) -> Plan {
     let Ok(unrolled) = unroll::unroll(&plan) else { return plan };
-    let counts = (0..=MOST_PIECES.ilog2()).map(|step| 1 << step);
-    let tuners: BTreeMap<u64, Tuner<'_>> = counts.map(|pieces| (pieces, tuner(pieces))).collect();
+    let tuners = tuners(tuner);
     let in_sequence = in_sequence.filter(|_| plan.program.repeats.is_empty());
     let chosen = Search::new(&plan, in_sequence, &tuners, topology, effort).and_then(Search::best);
-    let lowered = |overlap: &Overlap| {
-        let listing = Listing::overlapped(&unrolled, overlap, topology);
-        lower::listed(&unrolled, &listing).ok()
+    let in_order = || match in_sequence {
+        Some(schedule) => timed(&plan, schedule, Overlap::default(), topology),
+        None => lowered(&plan, &unrolled, Overlap::default(), topology),
     };
-    let found = chosen.and_then(|overlap| {
-        let schedule = lowered(&overlap)?;
-        timed(&plan, &schedule, overlap, topology)
-    });
-    let in_order = || {
-        let order = Overlap::default();
-        let schedule = in_sequence.map(Cow::Borrowed).or_else(|| lowered(&order).map(Cow::Owned))?;
-        timed(&plan, &schedule, order, topology)
-    };
-    match found.or_else(in_order) {
+    match chosen.and_then(|overlap| lowered(&plan, &unrolled, overlap, topology)).or_else(in_order) {
         Some(overlap) => with_overlap(plan, overlap),
         None => plan,
     }
+}
+
+/// Improves the overlap of a plan by local search, if it is a short one.
+///
+/// The arguments are those of [`overlapped`].
+pub fn improved<'a>(plan: Plan, tuner: impl Fn(u64) -> Tuner<'a>, topology: &Topology, effort: usize) -> Plan {
+    let apart = without_overlap(plan.clone());
+    let Ok(unrolled) = unroll::unroll(&apart) else { return plan };
+    let tuners = tuners(tuner);
+    let search = Search::new(&apart, None, &tuners, topology, effort);
+    let found = search.and_then(|search| search.improved(&plan.overlap));
+    match found.and_then(|overlap| lowered(&apart, &unrolled, overlap, topology)) {
+        Some(overlap) if overlap.whole.map(|whole| whole.time) < Some(plan.time()) => with_overlap(apart, overlap),
+        Some(_) | None => plan,
+    }
+}
+
+/// The tuners by number of pieces.
+fn tuners<'a>(tuner: impl Fn(u64) -> Tuner<'a>) -> BTreeMap<u64, Tuner<'a>> {
+    let counts = (0..=MOST_PIECES.ilog2()).map(|step| 1 << step);
+    counts.map(|pieces| (pieces, tuner(pieces))).collect()
+}
+
+/// As [`timed`], for the schedule that is lowered.
+fn lowered(plan: &Plan, unrolled: &Plan, overlap: Overlap, topology: &Topology) -> Option<Overlap> {
+    let schedule = lower::listed(unrolled, &Listing::overlapped(unrolled, &overlap, topology)).ok()?;
+    timed(plan, &schedule, overlap, topology)
 }
 
 /// An overlap with the figures of the whole plan; `None` if that takes no less time than its steps in sequence, needs more
@@ -113,30 +139,45 @@ fn timed(plan: &Plan, schedule: &Schedule, overlap: Overlap, topology: &Topology
 }
 
 /// The plan with this overlap and the traffic of its steps.
-fn with_overlap(mut plan: Plan, overlap: Overlap) -> Plan {
+fn with_overlap(mut plan: Plan, mut overlap: Overlap) -> Plan {
+    let mut changed: BTreeMap<StepId, StepUsage> = BTreeMap::new();
     for pipeline in &overlap.pipelines {
-        for id in pipeline.steps.keys() {
-            if let Some(all) = pipeline.moved(*id, &plan.program.mesh) {
-                let usage = &mut plan.steps[*id].usage;
-                (usage.traffic, usage.links) = (all.traffic, all.links);
-            }
-        }
+        let moved = pipeline.steps.keys().filter_map(|id| Some((*id, pipeline.moved(*id, &plan.program.mesh)?)));
+        changed.extend(moved);
     }
     // The first step of a bundle is the collective; the others send nothing.
     for bundle in &overlap.bundles {
-        for (place, id) in bundle.steps().enumerate() {
-            let usage = &mut plan.steps[id].usage;
-            let own = if place == 0 { bundle.usage.clone() } else { StepUsage::none() };
-            (usage.traffic, usage.links) = (own.traffic, own.links);
-        }
+        let own = |place: usize| if place == 0 { bundle.usage.clone() } else { StepUsage::none() };
+        changed.extend(bundle.steps().enumerate().map(|(place, id)| (id, own(place))));
+    }
+    for (id, new) in changed {
+        let usage = &mut plan.steps[id].usage;
+        overlap.before.insert(id, usage.clone());
+        (usage.traffic, usage.links) = (new.traffic, new.links);
     }
     Plan { overlap, ..plan }
+}
+
+/// The plan with its steps one after the other.
+fn without_overlap(mut plan: Plan) -> Plan {
+    for (id, usage) in std::mem::take(&mut plan.overlap).before {
+        plan.steps[id].usage = usage;
+    }
+    plan
 }
 
 /// The memory limit of the program.
 fn memory(plan: &Plan) -> Option<Bytes> {
     let limits = plan.program.limits.iter().filter(|limit| limit.measure == Measure::Memory);
     limits.filter_map(|limit| u64::try_from(limit.amount.value).ok()).min().map(Bytes)
+}
+
+/// An overlap of the whole plan, with its time and its operations.
+#[derive(Clone)]
+struct Found {
+    overlap: Overlap,
+    time: Time,
+    made: usize,
 }
 
 /// Runs of equal shape.
@@ -161,8 +202,12 @@ struct Search<'a> {
     followed: usize,
     /// Remaining effort, in operations times followed devices.
     left: usize,
-    time: Time,
+    /// Smallest relative saving that justifies more operations.
+    least_saving: u128,
+    /// The best overlap so far, its time and its operations.
     best: Overlap,
+    time: Time,
+    made: usize,
 }
 
 impl<'a> Search<'a> {
@@ -191,8 +236,10 @@ impl<'a> Search<'a> {
             operations: 0,
             followed: 1,
             left: effort,
-            time: Time::MAX,
+            least_saving: LEAST_SAVING,
             best: Overlap::default(),
+            time: Time::MAX,
+            made: 0,
         };
         let schedule = match in_sequence {
             Some(schedule) => Cow::Borrowed(schedule),
@@ -204,11 +251,12 @@ impl<'a> Search<'a> {
         search.spend(&schedule)?;
         let timing = clock::run_below(verified, topology, Time::MAX).ok()??;
         (search.time, search.operations) = (timing.makespan, schedule.operations.node_count());
+        search.made = search.operations;
         search.left = search.left.max(search.operations.saturating_mul(EFFORT_OF_AN_OPERATION));
         let engines = timing.engines.iter().copied().max().unwrap_or_default();
         let busy = engines.max(timing.busiest_link_time());
         // One message takes less time than several small ones, also on links that are always busy.
-        (search.is_saved(busy) || !plan::alike(plan).is_empty()).then_some(search)
+        (search.is_saved(busy, usize::MAX) || !plan::alike(plan).is_empty()).then_some(search)
     }
 
     /// Counts a trial; `None` once the effort is spent.
@@ -225,9 +273,10 @@ impl<'a> Search<'a> {
         run.in_pieces(self.plan, division, tuner)
     }
 
-    /// Whether a time justifies more operations.
-    fn is_saved(&self, time: Time) -> bool {
-        time.ticks() < self.time.ticks() - self.time.ticks() / LEAST_SAVING
+    /// Whether a time justifies a schedule of this many operations.
+    fn is_saved(&self, time: Time, operations: usize) -> bool {
+        let least = if operations > self.made { self.least_saving } else { LEAST_SAVING_OF_ORDER };
+        time.ticks() < self.time.ticks() - self.time.ticks() / least
     }
 
     fn schedule(&self, overlap: &Overlap) -> Option<Schedule> {
@@ -236,8 +285,8 @@ impl<'a> Search<'a> {
         (!recipe::is_larger_than_proven(&schedule)).then_some(schedule)
     }
 
-    /// The time of a schedule if it beats the best so far.
-    fn faster(&mut self, overlap: &Overlap) -> Option<Time> {
+    /// The time and the operations of a schedule if it beats the best so far.
+    fn faster(&mut self, overlap: &Overlap) -> Option<(Time, usize)> {
         if self.left == 0 {
             return None;
         }
@@ -245,45 +294,80 @@ impl<'a> Search<'a> {
         self.spend(&schedule)?;
         let verified = Verified::emitted(&schedule);
         let time = clock::run_below(verified, self.topology, self.time).ok()??.makespan;
+        let made = schedule.operations.node_count();
         let fits = self.memory.is_none_or(|most| usage::of(verified).peak <= most);
-        (self.is_saved(time) && fits).then_some(time)
+        (self.is_saved(time, made) && fits).then_some((time, made))
     }
 
     /// Keeps an overlap if it is faster.
     fn take(&mut self, overlap: Overlap) -> bool {
-        let time = self.faster(&overlap);
-        if let Some(time) = time {
-            (self.time, self.best) = (time, overlap);
+        let faster = self.faster(&overlap);
+        if let Some((time, made)) = faster {
+            (self.best, self.time, self.made) = (overlap, time, made);
         }
-        time.is_some()
+        faster.is_some()
+    }
+
+    /// The best so far.
+    fn found(&self) -> Found {
+        Found { overlap: self.best.clone(), time: self.time, made: self.made }
+    }
+
+    /// Goes back, or on, to what was found.
+    fn resume(&mut self, found: Found) {
+        (self.best, self.time, self.made) = (found.overlap, found.time, found.made);
     }
 
     /// The best overlap found; `None` if none is faster.
     fn best(mut self) -> Option<Overlap> {
         let effort = self.left;
         self.take(Overlap { order: Order::Ready, ..Overlap::default() });
-        let windows: BTreeSet<Run> = runs(self.plan).iter().flat_map(|run| run.windows(self.plan)).collect();
-        // What may save most comes first: the rest is soon seen to save less.
-        let windows = windows.into_iter().sorted_by_key(|run| Reverse(self.hidden(run))).collect_vec();
-        let start = (self.time, self.best.clone());
+        let windows = self.windows();
+        let start = self.found();
         self.split(&windows);
         self.bundle();
-        let found = (self.time, std::mem::replace(&mut self.best, start.1));
-        self.time = start.0;
+        let found = self.found();
+        self.resume(start);
         // What is bundled first is in no run that is split.
         self.bundle();
         if !self.best.bundles.is_empty() {
-            let is_bundled = |id: StepId| self.best.bundles.iter().any(|bundle| bundle.steps().contains(&id));
-            let windows = windows.into_iter().filter(|run| !run.steps().any(is_bundled)).collect_vec();
-            self.split(&windows);
+            let apart = self.without_bundled(&windows);
+            self.split(&apart);
         }
-        if found.0 <= self.time {
-            (self.time, self.best) = found;
+        if found.time <= self.time {
+            self.resume(found);
         }
-        // What was found with equal pieces is not given up for a lack of effort.
+        // What was found is not given up for a lack of effort.
         self.left = self.left.max(effort / 2);
         self.divide_nearby();
         (!self.best.is_none()).then_some(self.best)
+    }
+
+    /// What is faster than a known overlap of a short program; `None` if nothing is found.
+    fn improved(mut self, known: &Overlap) -> Option<Overlap> {
+        let windows = self.windows();
+        if windows.len() * self.operations > MOST_AT_ONCE {
+            return None;
+        }
+        let start = self.found();
+        if !known.is_none() && !self.take(Overlap { whole: None, before: BTreeMap::new(), ..known.clone() }) {
+            return None;
+        }
+        let before = self.time;
+        self.improve(&windows, &start);
+        (self.time < before).then_some(self.best)
+    }
+
+    /// The runs that may be split. What may save most comes first: the rest is soon seen to save less.
+    fn windows(&self) -> Vec<Run> {
+        let windows: BTreeSet<Run> = runs(self.plan).iter().flat_map(|run| run.windows(self.plan)).collect();
+        windows.into_iter().sorted_by_key(|run| Reverse(self.hidden(run))).collect()
+    }
+
+    /// The runs without steps of the bundles of the best overlap.
+    fn without_bundled(&self, windows: &[Run]) -> Vec<Run> {
+        let is_bundled = |id: StepId| self.best.bundles.iter().any(|bundle| bundle.steps().contains(&id));
+        windows.iter().filter(|run| !run.steps().any(is_bundled)).cloned().collect()
     }
 
     /// Splits the runs that save most.
@@ -294,18 +378,103 @@ impl<'a> Search<'a> {
             return self.one_by_one(windows);
         }
         // What saves most first may stand in the way of what saves more.
-        let start = (self.time, self.best.clone());
+        let start = self.found();
         let mut found = start.clone();
         for first in FIRST_PIECES {
-            (self.time, self.best) = start.clone();
-            while let Some(run) = self.longer(windows, first) {
-                self.in_more_or_fewer(run);
-            }
-            if self.time < found.0 {
-                found = (self.time, self.best.clone());
+            self.resume(start.clone());
+            self.best.order = Order::Ready;
+            self.add(windows, first);
+            if self.time < found.time {
+                found = self.found();
             }
         }
-        (self.time, self.best) = found;
+        self.resume(found);
+    }
+
+    /// Splits the runs that save most, one after the other.
+    fn add(&mut self, windows: &[Run], first: u64) {
+        while let Some(run) = self.longer(windows, first) {
+            self.in_more_or_fewer(run);
+        }
+    }
+
+    /// Local search from several starts: changes an overlap in one place after the other, as long as that is faster. Only the
+    /// result has to justify its operations.
+    ///
+    /// - `start`: without runs that are split.
+    fn improve(&mut self, windows: &[Run], start: &Found) {
+        let known = self.found();
+        self.least_saving = LEAST_SAVING_OF_CHANGE;
+        self.change(windows);
+        let mut found = self.found();
+        for first in [2, 4] {
+            self.resume(start.clone());
+            self.best.order = Order::Program;
+            while self.longer(windows, first).is_some() {}
+            self.change(windows);
+            if self.time < found.time {
+                found = self.found();
+            }
+        }
+        self.least_saving = LEAST_SAVING;
+        self.resume(known);
+        if self.is_saved(found.time, found.made) {
+            self.resume(found);
+        }
+    }
+
+    /// Changes the best overlap in one place after the other, as long as that is faster.
+    fn change(&mut self, windows: &[Run]) {
+        let windows = &self.without_bundled(windows);
+        loop {
+            let before = self.time;
+            self.divide_nearby();
+            self.exchange(windows);
+            self.add(windows, FIRST_PIECES[0]);
+            self.reorder();
+            if self.time == before {
+                return;
+            }
+        }
+    }
+
+    /// Splits another run instead of one of those that are split, as long as that is faster: runs were chosen one after
+    /// the other.
+    fn exchange(&mut self, windows: &[Run]) {
+        for at in 0..self.best.pipelines.len() {
+            let mut others = self.best.pipelines.clone();
+            if at >= others.len() {
+                break;
+            }
+            let own = others.remove(at).run();
+            for run in windows.iter().filter(|run| run.fits(&others) && **run != own) {
+                for pieces in [2, 4] {
+                    if let Some(pipeline) = self.cut(run, Division::even(pieces)) {
+                        self.take_with(&others, vec![pipeline]);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Lists other steps first than those on the longest path, as long as that is faster.
+    fn reorder(&mut self) {
+        let plan = self.plan;
+        let busy = plan.ids().filter(|id| plan.step(*id).cost.time > Time::ZERO).collect_vec();
+        if busy.len() * self.operations > MOST_AT_ONCE {
+            return;
+        }
+        for id in busy {
+            let mut overlap = self.best.clone();
+            overlap.order = Order::Ready;
+            if !overlap.urgent.remove(&id) {
+                overlap.urgent.insert(id);
+            }
+            self.take(overlap);
+        }
+        if self.best.order == Order::Ready && self.best.bundles.is_empty() {
+            self.take(Overlap { order: Order::Program, ..self.best.clone() });
+        }
     }
 
     /// Divides the runs of the best overlap in other ways, as long as that is faster: those of one shape alike.
@@ -325,7 +494,8 @@ impl<'a> Search<'a> {
         for at in places {
             let (run, division) = (self.best.pipelines[*at].run(), self.best.pipelines[*at].division);
             let (length, _) = run.shards(self.plan)?;
-            overlap.pipelines[*at] = self.cut(&run, near(division, length)?)?;
+            let other = near(division, length).filter(|other| (2..=MOST_PIECES).contains(&other.equal()))?;
+            overlap.pipelines[*at] = self.cut(&run, other)?;
         }
         Some(overlap)
     }
@@ -349,7 +519,12 @@ impl<'a> Search<'a> {
                 let more = group.in_parts(plan, tuner, &steps, parts);
                 let bundles = before.iter().cloned().chain(more).collect_vec();
                 if plan::are_apart(plan, &bundles) {
-                    self.take(Overlap { pipelines: pipelines.clone(), bundles, order: Order::Ready, whole: None });
+                    self.take(Overlap {
+                        pipelines: pipelines.clone(),
+                        bundles,
+                        order: Order::Ready,
+                        ..Overlap::default()
+                    });
                 }
             }
         }
@@ -387,14 +562,17 @@ impl<'a> Search<'a> {
         }
         shapes.retain(|shape| shape.saved.is_some());
         shapes.sort_by_key(|shape| (Reverse(shape.saved), shape.runs[0]));
-        let start = (self.time, self.best.clone());
-        self.shape_by_shape(&shapes);
-        let found = (self.time, std::mem::replace(&mut self.best, start.1));
-        self.time = start.0;
-        self.all_at_once(&shapes);
-        if found.0 < self.time {
-            (self.time, self.best) = found;
+        let start = self.found();
+        let mut found = start.clone();
+        for split in [Search::shape_by_shape, Search::all_at_once] {
+            self.resume(start.clone());
+            self.best.order = Order::Ready;
+            split(self, &shapes);
+            if self.time < found.time {
+                found = self.found();
+            }
         }
+        self.resume(found);
     }
 
     /// Splits all runs of a shape or none.
@@ -499,7 +677,7 @@ impl<'a> Search<'a> {
 
     fn take_with(&mut self, before: &[Pipeline], more: Vec<Pipeline>) -> bool {
         let pipelines = before.iter().cloned().chain(more).collect();
-        let bundles = self.best.bundles.clone();
-        self.take(Overlap { pipelines, bundles, order: Order::Ready, whole: None })
+        let (bundles, urgent) = (self.best.bundles.clone(), self.best.urgent.clone());
+        self.take(Overlap { pipelines, bundles, order: self.best.order, urgent, ..Overlap::default() })
     }
 }

@@ -147,7 +147,7 @@ impl<'a> Listing<'a> {
         let listing = listing.bundled(plan, &overlap.bundles, &iterations);
         match overlap.order {
             Order::Program if overlap.bundles.is_empty() => listing,
-            Order::Program | Order::Ready => listing.by_readiness(plan, topology),
+            Order::Program | Order::Ready => listing.by_readiness(plan, &overlap.urgent, topology),
         }
     }
 
@@ -179,9 +179,13 @@ impl<'a> Listing<'a> {
         self
     }
 
-    /// Orders the items by list scheduling: links and engines take ready items by critical path.
-    fn by_readiness(self, plan: &Plan, topology: &Topology) -> Listing<'a> {
-        let tasks: Vec<Task> = self.items.iter().map(|item| Task::of(item, plan, topology)).collect();
+    /// Orders the items by list scheduling: links and engines take ready items by critical path, urgent ones first.
+    fn by_readiness(self, plan: &Plan, urgent: &BTreeSet<StepId>, topology: &Topology) -> Listing<'a> {
+        let task = |item: &Item<'a>| {
+            let is_urgent = urgent.contains(&plan.origin(item.step));
+            Task { is_urgent, ..Task::of(item, plan, topology) }
+        };
+        let tasks: Vec<Task> = self.items.iter().map(task).collect();
         let order = order(&self.items, &tasks, window(plan));
         let mut place = vec![0; order.len()];
         order.iter().enumerate().for_each(|(at, item)| place[*item] = at);
@@ -384,13 +388,15 @@ struct Task {
     busy: Vec<(usize, Time)>,
     /// Whether it computes.
     computes: bool,
+    /// Whether it comes before other ready items.
+    is_urgent: bool,
 }
 
 impl Task {
     fn of(item: &Item<'_>, plan: &Plan, topology: &Topology) -> Task {
         let step = plan.step(item.step);
         let engines = &topology.hardware.engines;
-        let free = Task { time: Time::ZERO, busy: Vec::new(), computes: false };
+        let free = Task { time: Time::ZERO, busy: Vec::new(), computes: false, is_urgent: false };
         let (own, [part, whole]) = match item.part {
             Part::Whole => (None, [1, 1]),
             Part::Piece { moved, length, .. } => (moved.map(|moved| (moved.chosen.as_ref(), &moved.usage)), length),
@@ -404,7 +410,8 @@ impl Task {
         let Some(work) = step.op.work() else { return free };
         let engine = engines.of(work).map(|engine| engine.index());
         let StepOp::Collective(_) = &step.op else {
-            return Task { time, busy: engine.into_iter().map(|engine| (engine, time)).collect(), computes: true };
+            let busy = engine.into_iter().map(|engine| (engine, time)).collect();
+            return Task { time, busy, computes: true, is_urgent: false };
         };
         let usage = own.map_or(&step.usage, |(_, usage)| usage);
         let first_axis = engines.names().len();
@@ -412,7 +419,7 @@ impl Task {
             usage.links.iter().map(|load| (first_axis + load.axis.index(), load.busy)).collect();
         let longest = busy.iter().map(|(_, time)| *time).max().unwrap_or_default();
         busy.extend(engine.map(|engine| (engine, longest)));
-        Task { time, busy, computes: false }
+        Task { time, busy, computes: false, is_urgent: false }
     }
 }
 
@@ -464,8 +471,11 @@ fn needed(items: &[Item<'_>], users: &[Vec<usize>]) -> Vec<usize> {
     needed
 }
 
-/// The order in which items start if every ready item starts as soon as its units are free; ties go to the longest
-/// critical path, then to the first item.
+/// Urgent items come first, then those on the longest path to the end.
+type Urgency = Reverse<(bool, Time)>;
+
+/// The order in which items start if every ready item starts as soon as its units are free; ties go to urgent items, then
+/// to the longest critical path, then to the first item.
 ///
 /// - `window`: sends may run ahead of the first uncomputed step by this number of steps.
 fn order(items: &[Item<'_>], tasks: &[Task], window: usize) -> Vec<usize> {
@@ -479,7 +489,7 @@ fn order(items: &[Item<'_>], tasks: &[Task], window: usize) -> Vec<usize> {
     let resources = tasks.iter().flat_map(|task| &task.busy).map(|(resource, _)| resource + 1).max().unwrap_or(0);
     let mut free = vec![Time::ZERO; resources];
     // Ready items, by the units that they need; only the most urgent item of each kind is considered.
-    let mut ready: BTreeMap<Vec<usize>, BTreeSet<(Reverse<Time>, usize)>> = BTreeMap::new();
+    let mut ready: BTreeMap<Vec<usize>, BTreeSet<(Urgency, usize)>> = BTreeMap::new();
     // Items outside the window.
     let mut ahead: BTreeSet<(usize, usize)> = BTreeSet::new();
     let mut computing: BTreeSet<usize> =
@@ -504,7 +514,7 @@ fn order(items: &[Item<'_>], tasks: &[Task], window: usize) -> Vec<usize> {
             {
                 ahead.remove(&(step, at));
                 let needs = tasks[at].busy.iter().map(|(resource, _)| *resource).collect();
-                ready.entry(needs).or_default().insert((Reverse(tail[at]), at));
+                ready.entry(needs).or_default().insert((Reverse((tasks[at].is_urgent, tail[at])), at));
             }
             let startable = ready.iter().filter(|(needs, _)| needs.iter().all(|resource| free[*resource] <= now));
             // Items without units come first: additions release their operands.

@@ -37,8 +37,12 @@ pub struct Overlap {
     pub bundles: Vec<Bundle>,
     /// Order of steps and pieces.
     pub order: Order,
-    /// Figures of the whole schedule; `None` for program order.
+    /// Steps that come before other ready ones in the order [`Order::Ready`], in the plan with bodies done once.
+    pub urgent: BTreeSet<StepId>,
+    /// Figures of the whole schedule, if they are known.
     pub whole: Option<Whole>,
+    /// Usage of the steps that it changes, without it.
+    pub before: BTreeMap<StepId, StepUsage>,
 }
 
 impl Overlap {
