@@ -139,14 +139,12 @@ fn exhaustive(compiled: &Compiled) -> (Time, usize) {
     (best, orders)
 }
 
-/// What a choice may take more than the best one, but for one program in ten. Steps are listed by critical path, and runs
-/// are split one after the other; where statements do not depend on each other, or latencies count, another order can be
-/// faster.
+/// What a choice may take more than the best one, but for one program in fifty: local search may end before it.
 const USUAL: f64 = 1.01;
 
-/// What any choice may take more. The worst of the 300 takes 1.4735 times the best: two products with gathered weights and 512
-/// rows on 2x2 GPUs.
-const MOST: f64 = 1.5;
+/// What any choice may take more. The worst of the 300 takes 1.0312 times the best: two products with gathered weights on a
+/// line of two GPUs.
+const MOST: f64 = 1.05;
 
 /// A program of a few collectives and products.
 fn program(random: &mut Rng) -> String {
@@ -190,6 +188,6 @@ fn pieces_and_order_are_close_to_those_of_an_exhaustive_search() {
             worse.push(format!("{ratio:.4}: {source}{:?}", chosen.plan.overlap.pipelines));
         }
     }
-    assert!(10 * worse.len() <= count, "{} of {count}\n{}", worse.len(), worse.join("\n"));
+    assert!(worse.len() <= (count / 50).max(1), "{} of {count}\n{}", worse.len(), worse.join("\n"));
     assert!(orders > 50 * count && 2 * split > count, "{orders} {split}");
 }
