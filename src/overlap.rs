@@ -21,6 +21,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 /// Number of pieces tried first; then twice and half as many, as long as that is faster.
 const FIRST_PIECES: [u64; 3] = [2, 4, 16];
 
+/// Numbers of pieces from which local search starts.
+const FEW_PIECES: [u64; 2] = [2, 4];
+
 /// Most pieces of a run.
 const MOST_PIECES: u64 = 64;
 
@@ -407,7 +410,7 @@ impl<'a> Search<'a> {
         self.least_saving = LEAST_SAVING_OF_CHANGE;
         self.change(windows);
         let mut found = self.found();
-        for first in [2, 4] {
+        for first in FEW_PIECES {
             self.resume(start.clone());
             self.best.order = Order::Program;
             while self.longer(windows, first).is_some() {}
@@ -430,7 +433,7 @@ impl<'a> Search<'a> {
             let before = self.time;
             self.divide_nearby();
             self.exchange(windows);
-            self.add(windows, FIRST_PIECES[0]);
+            self.add(windows, FEW_PIECES[0]);
             self.reorder();
             if self.time == before {
                 return;
@@ -448,7 +451,7 @@ impl<'a> Search<'a> {
             }
             let own = others.remove(at).run();
             for run in windows.iter().filter(|run| run.fits(&others) && **run != own) {
-                for pieces in [2, 4] {
+                for pieces in FEW_PIECES {
                     if let Some(pipeline) = self.cut(run, Division::even(pieces)) {
                         self.take_with(&others, vec![pipeline]);
                     }
