@@ -8,7 +8,7 @@
 use super::demand::{Demand, Piece};
 use super::graph::{Graph, UNLIMITED};
 use super::load::Load;
-use super::sets;
+use super::{nearby, sets};
 
 /// A set of nodes and the traffic that must enter it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,10 +33,15 @@ pub(super) enum Effort {
     LeastCuts,
     /// Try all sets, if the graph is small.
     AllSets,
+    /// Take the heaviest of the sets that are near each other: for large graphs.
+    Nearby,
 }
 
 /// The heaviest set found, and whether it is proven heaviest.
 pub(super) fn heaviest(graph: &Graph, demand: &Demand, effort: Effort) -> (Option<Cut>, bool) {
+    if effort == Effort::Nearby {
+        return (nearby::heaviest(graph, demand), false);
+    }
     let mut best: Option<Cut> = None;
     for device in 0..graph.devices() {
         for inside in [true, false] {
@@ -53,6 +58,10 @@ pub(super) fn heaviest(graph: &Graph, demand: &Demand, effort: Effort) -> (Optio
     {
         keep(&mut best, cut_of(graph, demand, &|device| set >> device & 1 == 1));
         return (best, true);
+    }
+    if !all_found && graph.nodes() > graph.devices() {
+        // Least cuts from a single device stop at small sets; those around a switch are often heavier.
+        nearby::heaviest(graph, demand).into_iter().for_each(|cut| keep(&mut best, cut));
     }
     for anchor in anchors(demand) {
         improve(graph, demand, &anchor, &mut best);

@@ -6,6 +6,11 @@ use crate::topology::{self, LinkSide, Topology};
 use crate::units::{Rate, Time, gcd};
 use petgraph::graph::{DiGraph, NodeIndex};
 use petgraph::visit::EdgeRef;
+use rustc_hash::FxHashMap;
+use std::cell::RefCell;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::rc::Rc;
 
 /// Infinite capacity: above any sum of capacities.
 pub(super) const UNLIMITED: u128 = 1 << 96;
@@ -25,12 +30,32 @@ pub struct Link {
     pub axis: Option<AxisId>,
 }
 
+/// The length of a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Length {
+    /// Its latency.
+    Latency,
+    /// One for the links of an axis, or for all links, and nothing for the others.
+    Links(Option<AxisId>),
+}
+
+impl Length {
+    fn of(self, link: &Link) -> Time {
+        match self {
+            Length::Latency => link.latency,
+            Length::Links(axis) => Time::from_ticks(u128::from(axis.is_none() || link.axis == axis)),
+        }
+    }
+}
+
 /// Devices, numbered from 0, then switches, which hold nothing and forward everything; and the links between them.
 #[derive(Clone, Debug)]
 pub struct Graph {
     devices: usize,
     rate: u128,
     links: DiGraph<(), Link, u32>,
+    /// The distances found so far, by their sources.
+    known: RefCell<FxHashMap<(Length, Vec<usize>), Rc<[Option<Time>]>>>,
 }
 
 impl Graph {
@@ -46,7 +71,7 @@ impl Graph {
         for link in links {
             graph.add_edge(node(link.from), node(link.to), link);
         }
-        Graph { devices, rate, links: graph }
+        Graph { devices, rate, links: graph, known: RefCell::default() }
     }
 
     /// The links of a machine that are up. A switch is an extra node between its devices; where a node shares its
@@ -161,17 +186,28 @@ impl Graph {
         flow
     }
 
-    /// Distance of each node from the nearest of `sources`; `None` if unreachable.
-    pub fn distances(&self, sources: &[usize], length: impl Fn(&Link) -> Time) -> Vec<Option<Time>> {
+    /// Distance of each node from the nearest of `sources`; `None` if unreachable. It is found once.
+    pub fn distances(&self, sources: &[usize], length: Length) -> Rc<[Option<Time>]> {
+        let key = (length, sources.to_vec());
+        let known = self.known.borrow().get(&key).cloned();
+        known.unwrap_or_else(|| {
+            let found: Rc<[Option<Time>]> = self.found(sources, length).into();
+            self.known.borrow_mut().insert(key, Rc::clone(&found));
+            found
+        })
+    }
+
+    fn found(&self, sources: &[usize], length: Length) -> Vec<Option<Time>> {
         let mut distances = vec![None; self.nodes()];
-        let mut queue: std::collections::BTreeSet<(Time, usize)> = sources.iter().map(|id| (Time::ZERO, *id)).collect();
-        while let Some((distance, at)) = queue.pop_first() {
+        let mut queue: BinaryHeap<Reverse<(Time, usize)>> =
+            sources.iter().map(|id| Reverse((Time::ZERO, *id))).collect();
+        while let Some(Reverse((distance, at))) = queue.pop() {
             if distances[at].is_some() {
                 continue;
             }
             distances[at] = Some(distance);
             for edge in self.links.edges(node(at)).filter(|edge| distances[edge.target().index()].is_none()) {
-                queue.insert((distance + length(edge.weight()), edge.target().index()));
+                queue.push(Reverse((distance + length.of(edge.weight()), edge.target().index())));
             }
         }
         distances

@@ -6,7 +6,7 @@ use super::graph::Graph;
 use super::load::{Load, Units};
 use super::metric::Measure;
 use super::reason::{Reason, Region, name_devices};
-use super::{Bound, Certificate, cuts, metric, partitions};
+use super::{Bound, Certificate, cuts, metric, nearby, partitions};
 use crate::mesh::{DeviceId, Mesh};
 use crate::units::{Bytes, TimeScale, gcd};
 
@@ -28,7 +28,8 @@ pub fn certificate(graph: &Graph, demand: &Demand, mesh: &Mesh, scale: TimeScale
         return Certificate { bound: Bound::default(), reason: Reason::Nothing, largest: true };
     }
     let units = Units { bytes: demand.bytes, divisor: demand.divisor, rate: graph.rate() };
-    let (load, counted, largest) = heaviest(graph, demand, Effort::AllSets);
+    let effort = if is_large(graph) { Effort::Nearby } else { Effort::AllSets };
+    let (load, counted, largest) = heaviest(graph, demand, effort);
     let bound = Bound { latency: metric::latency(graph, demand), bandwidth: load.time(units, scale) };
     let reason = match counted {
         _ if bound.latency > bound.bandwidth => Reason::Hops,
@@ -55,11 +56,25 @@ pub fn certificate(graph: &Graph, demand: &Demand, mesh: &Mesh, scale: TimeScale
 
 /// A faster bound without a reason; it may be lower where all sets would have to be tried.
 pub(super) fn bound(graph: &Graph, demand: &Demand, scale: TimeScale) -> Bound {
+    bound_by(if is_large(graph) { Effort::Nearby } else { Effort::LeastCuts }, graph, demand, scale)
+}
+
+/// The bound that large graphs have, from devices that are near each other: at most that of all sets.
+pub fn nearby(graph: &Graph, demand: &Demand, scale: TimeScale) -> Bound {
+    bound_by(Effort::Nearby, graph, demand, scale)
+}
+
+/// Whether minimum cuts take too long.
+fn is_large(graph: &Graph) -> bool {
+    graph.devices() > MOST_DEVICES
+}
+
+fn bound_by(effort: Effort, graph: &Graph, demand: &Demand, scale: TimeScale) -> Bound {
     if demand.pieces.is_empty() || demand.bytes == 0 {
         return Bound::default();
     }
     let units = Units { bytes: demand.bytes, divisor: demand.divisor, rate: graph.rate() };
-    let (load, _, _) = heaviest(graph, demand, Effort::LeastCuts);
+    let (load, _, _) = heaviest(graph, demand, effort);
     Bound { latency: metric::latency(graph, demand), bandwidth: load.time(units, scale) }
 }
 
@@ -71,8 +86,12 @@ fn heaviest(graph: &Graph, demand: &Demand, effort: Effort) -> (Load, Option<Cou
             best = (load, Some(counted));
         }
     };
+    let parts = || match effort {
+        Effort::Nearby => nearby::heaviest_parts(graph, demand),
+        Effort::LeastCuts | Effort::AllSets => partitions::heaviest(graph, demand),
+    };
     if demand.reduces_to_all
-        && let Some(parts) = partitions::heaviest(graph, demand)
+        && let Some(parts) = parts()
     {
         keep(parts.load, Counted::Parts(parts));
     }

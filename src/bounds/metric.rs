@@ -4,11 +4,12 @@
 //! elsewhere gives the bound of an AllToAll on rings and lines.
 
 use super::demand::Demand;
-use super::graph::{Graph, Link};
+use super::graph::{Graph, Length};
 use super::load::Load;
 use crate::mesh::AxisId;
 use crate::units::Time;
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
 /// The links that a measure counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -20,10 +21,10 @@ pub(super) enum Measure {
 }
 
 impl Measure {
-    fn counts(self, link: &Link) -> bool {
+    fn axis(self) -> Option<AxisId> {
         match self {
-            Measure::Axis(axis) => link.axis == Some(axis),
-            Measure::All => true,
+            Measure::Axis(axis) => Some(axis),
+            Measure::All => None,
         }
     }
 }
@@ -37,20 +38,23 @@ pub(super) fn heaviest(graph: &Graph, demand: &Demand) -> Option<(Measure, Load)
 }
 
 fn load(graph: &Graph, demand: &Demand, measure: Measure) -> Load {
-    let length = |link: &Link| Time::from_ticks(u128::from(measure.counts(link)));
-    let crossed = farthest(graph, demand, length).iter().map(|far| far.map_or(u128::from(u32::MAX), Time::ticks)).sum();
-    let counted = graph.links().filter(|link| measure.counts(link));
+    let axis = measure.axis();
+    let crossed = farthest(graph, demand, Length::Links(axis))
+        .iter()
+        .map(|far| far.map_or(u128::from(u32::MAX), Time::ticks))
+        .sum();
+    let counted = graph.links().filter(|link| axis.is_none() || link.axis == axis);
     Load::new(crossed, counted.map(|link| graph.capacity(link)).sum())
 }
 
 /// The distance of each piece to its farthest destination; `None` without a path.
-fn farthest(graph: &Graph, demand: &Demand, length: impl Fn(&Link) -> Time) -> Vec<Option<Time>> {
-    let mut known: BTreeMap<&[usize], Vec<Option<Time>>> = BTreeMap::new();
+fn farthest(graph: &Graph, demand: &Demand, length: Length) -> Vec<Option<Time>> {
+    let mut known: BTreeMap<&[usize], Rc<[Option<Time>]>> = BTreeMap::new();
     let mut of_pieces = Vec::with_capacity(demand.pieces.len());
     for piece in &demand.pieces {
         let mut far = Some(Time::ZERO);
         for holders in &piece.contributions {
-            let from = known.entry(holders).or_insert_with(|| graph.distances(holders, &length));
+            let from = known.entry(holders).or_insert_with(|| graph.distances(holders, length));
             let ways = piece.needers.iter().map(|device| from[*device]);
             far = ways.fold(far, |far, way| Some(far?.max(way?)));
         }
@@ -61,6 +65,6 @@ fn farthest(graph: &Graph, demand: &Demand, length: impl Fn(&Link) -> Time) -> V
 
 /// The time of an empty message over the longest required path.
 pub(super) fn latency(graph: &Graph, demand: &Demand) -> Time {
-    let ways = farthest(graph, demand, |link| link.latency);
+    let ways = farthest(graph, demand, Length::Latency);
     ways.into_iter().map(|way| way.unwrap_or(Time::MAX)).max().unwrap_or_default()
 }

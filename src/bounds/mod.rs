@@ -12,7 +12,8 @@
 //!
 //! A mesh that is a product of rings, lines, switches and full meshes has closed forms (`regular.rs`), which cost nothing at any
 //! size. On other graphs of up to [`irregular::MOST_DEVICES`] devices minimum cuts are searched; up to 16 devices,
-//! where cuts may miss the heaviest set, all sets are tried (`sets.rs`). The tests check both against all sets and
+//! where cuts may miss the heaviest set, all sets are tried (`sets.rs`). On larger fabrics, sets of devices that are near
+//! each other are tried (`nearby.rs`). The tests check both against all sets and
 //! all partitions of small graphs. Where axes are parts of longer ones and there are too many devices for a search,
 //! the bound may be lower than the best one (`parts.rs`), and is marked so.
 //!
@@ -27,6 +28,7 @@ pub mod graph;
 pub mod irregular;
 mod load;
 mod metric;
+mod nearby;
 mod partitions;
 mod parts;
 mod reason;
@@ -43,7 +45,7 @@ use crate::units::{Bytes, Time};
 use demand::{Demand, Roles};
 use graph::Graph;
 use rustc_hash::FxHashMap;
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 
 /// Lower bound on the time of a collective on an array of layout `from`, by component.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -86,15 +88,21 @@ impl Certificate {
 /// A fast bound of one collective: closed forms, or minimum cuts where links are degraded or shared. It may be below
 /// [`certificate`] there and where mesh axes are parts of machine axes.
 pub fn collective(collective: &Collective, from: &Layout, topology: &Topology) -> Bound {
+    bound_on(&OnceCell::new(), collective, from, topology)
+}
+
+/// - `graph`: the machine as a graph, if known.
+fn bound_on(graph: &OnceCell<Graph>, collective: &Collective, from: &Layout, topology: &Topology) -> Bound {
+    let graph = || graph.get_or_init(|| Graph::of(topology));
     let links = match Shape::of(topology) {
         _ if is_by_cells(collective) => match by_cells(collective, from, topology) {
-            Some(demand) => irregular::bound(&Graph::of(topology), &demand, topology.scale),
+            Some(demand) => irregular::bound(graph(), &demand, topology.scale),
             None => parts::bound(collective, from, topology),
         },
         Shape::Regular => regular::bound(collective, from, topology),
         Shape::Degraded | Shape::Shared => {
             let demand = Demand::new(collective, from, &topology.mesh);
-            irregular::bound(&Graph::of(topology), &demand, topology.scale)
+            irregular::bound(graph(), &demand, topology.scale)
         }
         Shape::Graph | Shape::Rest => parts::bound(collective, from, topology),
     };
@@ -121,6 +129,8 @@ pub struct Bounds<'a> {
     topology: &'a Topology,
     /// Whether the bound depends on the participating axes only.
     regular: bool,
+    /// The machine as a graph.
+    graph: OnceCell<Graph>,
     known: RefCell<FxHashMap<Alike, Bound>>,
     /// Bounds of moves that depend on more than that.
     moves: RefCell<FxHashMap<(Collective, Layout), Bound>>,
@@ -134,7 +144,7 @@ impl<'a> Bounds<'a> {
     /// Creates an empty cache for this machine.
     pub fn new(topology: &'a Topology) -> Bounds<'a> {
         let regular = matches!(Shape::of(topology), Shape::Regular);
-        Bounds { topology, regular, known: RefCell::default(), moves: RefCell::default() }
+        Bounds { topology, regular, graph: OnceCell::new(), known: RefCell::default(), moves: RefCell::default() }
     }
 
     /// See [`collective`].
@@ -143,7 +153,7 @@ impl<'a> Bounds<'a> {
         let by_whom = matches!(collective, Collective::Permute { .. }) && !self.regular;
         if by_whom || is_by_cells(collective) {
             let key = (collective.clone(), from.clone());
-            let found = || self::collective(collective, from, self.topology);
+            let found = || bound_on(&self.graph, collective, from, self.topology);
             return *self.moves.borrow_mut().entry(key).or_insert_with(found);
         }
         let mesh = &self.topology.mesh;
@@ -151,7 +161,7 @@ impl<'a> Bounds<'a> {
         let adds = adds(collective, from, self.topology);
         let root = from.sharding.operator.is_root().then(|| (from.sharding.holder(), from.sharding.open));
         let key = (collective.kind(), group, idle, root, from.least_bytes(mesh), adds);
-        let found = || self::collective(collective, from, self.topology);
+        let found = || bound_on(&self.graph, collective, from, self.topology);
         *self.known.borrow_mut().entry(key).or_insert_with(found)
     }
 }
@@ -212,8 +222,8 @@ const MOST_CELLS: u64 = 1 << 12;
 enum Shape {
     /// No axis is in parts.
     Regular,
-    /// Some links of a small machine are degraded or down, or a fabric wires it. A large one uses the bound of the intact
-    /// machine.
+    /// A fabric wires the machine, or some links of a small one are degraded or down. A large one uses the bound of the
+    /// intact machine.
     Degraded,
     /// Devices of a node share links, on a small machine; a large one counts each device's links as its own.
     Shared,
@@ -226,13 +236,14 @@ enum Shape {
 impl Shape {
     fn of(topology: &Topology) -> Shape {
         let whole = topology.axes.iter().all(|links| links.apart == 1);
-        if whole && topology.is_irregular() && topology.machine.device_count() <= irregular::MOST_DEVICES {
+        let is_small = topology.machine.device_count() <= irregular::MOST_DEVICES;
+        if topology.fabric().is_some() || whole && topology.is_irregular() && is_small {
             Shape::Degraded
-        } else if whole && shares(topology) && topology.machine.device_count() <= irregular::MOST_DEVICES {
+        } else if whole && shares(topology) && is_small {
             Shape::Shared
         } else if whole && topology.mesh.views().next().is_none() {
             Shape::Regular
-        } else if whole && topology.machine.device_count() <= irregular::MOST_DEVICES {
+        } else if whole && is_small {
             Shape::Graph
         } else {
             Shape::Rest

@@ -97,6 +97,10 @@ impl Tuner<'_> {
             [(run, dim)] => self.along(problem, *run, *dim)?,
             _ => vec![Candidate::once(self.staged(problem)?)],
         };
+        // The devices of a fabric along several axes are like those along one.
+        if let ([_, _, ..], Some((dim, axes)), None) = (&runs[..], self.joined(problem), problem.asked) {
+            all.extend(self.along(problem, axes, dim)?);
+        }
         // Libraries have methods along one axis, and direct messages over any number of axes.
         let library = runs.iter().flat_map(|(run, _)| library(&self.topology, problem.kind, *run)).collect::<Vec<_>>();
         if problem.asked.is_none() && !runs.is_empty() {
@@ -118,6 +122,7 @@ impl Tuner<'_> {
             all.extend(self.slowest_first(problem, &runs)?);
             all.extend(self.scattered(problem, &runs));
             all.extend(self.exchanged_at_once(problem, &runs));
+            all.extend(self.exchanged_in_rounds(problem));
             if self.packing_pays(problem, &runs) {
                 all.extend(self.over_axes(problem, Method::TreePacking, &runs));
             }
@@ -138,6 +143,19 @@ impl Tuner<'_> {
             }
             _ => None,
         })
+    }
+
+    /// All axes of a gather or a sum over a fabric, if they are on one dim.
+    fn joined(&self, problem: &Problem) -> Option<(usize, Axes)> {
+        let gathers = matches!(
+            problem.kind,
+            CollectiveKind::AllGather | CollectiveKind::ReduceScatter | CollectiveKind::AllReduce
+        );
+        let mut on = problem.on().filter(|_| gathers && self.topology.fabric().is_some() && !self.fewest_operations);
+        let (dim, axes) = on.next()?;
+        // A sum may be taken in any order, that of the mesh has neighbours next to each other.
+        let axes = if problem.kind == CollectiveKind::AllReduce { axes.set().in_order() } else { axes };
+        on.next().is_none().then_some((dim, axes))
     }
 
     /// One candidate per method along one run.
@@ -295,6 +313,7 @@ impl Tuner<'_> {
             (Method::TreePacking, CollectiveKind::Broadcast) => self.broadcast_packed(problem, runs),
             (Method::TreePacking, _) => self.packed(problem),
             (Method::SwitchSum, CollectiveKind::AllReduce) => self.switch_sum(problem, runs),
+            (Method::Routed, CollectiveKind::AllToAll) => self.exchanged_in_rounds(problem),
             _ => None,
         }
     }

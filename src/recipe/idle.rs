@@ -3,12 +3,11 @@
 
 use crate::collective::CollectiveKind;
 use crate::layout::Sharding;
-use crate::mesh::{Axes, AxisId, DeviceId, Mesh};
+use crate::mesh::{Axes, AxisId, Mesh};
 use crate::route::Route;
 use crate::schedule::methods::{self, Borrowed};
 use crate::topology::{LinkId, Topology};
 use crate::units::Rate;
-use std::collections::BTreeMap;
 
 /// The runs of axes along which the array is replicated.
 pub(crate) fn idle_runs(mesh: &Mesh, sharding: &Sharding) -> Vec<Axes> {
@@ -59,22 +58,21 @@ pub(super) fn into(topology: &Topology, run: impl Into<Axes>) -> u64 {
 /// link which is busy for longest.
 fn over_fabric(topology: &Topology, run: Axes) -> u64 {
     let mesh = &topology.mesh;
-    let others: Vec<AxisId> = mesh.axis_ids().filter(|axis| !run.contains(*axis)).collect();
-    let group = |device: DeviceId| mesh.rank(device, others.iter().copied());
-    let mut messages: BTreeMap<LinkId, u64> = BTreeMap::new();
-    for (from, to) in mesh.devices().flat_map(|from| mesh.devices().map(move |to| (from, to))) {
-        if group(from) == group(to) {
+    let axes: Vec<AxisId> = run.iter().collect();
+    let mut messages = vec![0u64; topology.link_count()];
+    for from in mesh.devices() {
+        for to in mesh.group(from, &axes).filter(|to| *to != from) {
             for hop in topology.route(from, to, Route::Shortest).unwrap_or_default() {
-                hop.links().for_each(|id| *messages.entry(id).or_default() += 1);
+                hop.links().for_each(|id| messages[id.index()] += 1);
             }
         }
     }
-    let received = run.group_size(mesh) - 1;
-    let rate = |(id, count): (&LinkId, &u64)| {
-        let rate = u128::from(topology.rate(*id).map_or(0, Rate::per_second));
-        u64::try_from(rate * u128::from(received) / u128::from(*count)).unwrap_or(u64::MAX)
+    let received = u128::from(run.group_size(mesh) - 1);
+    let rate = |(id, count): (LinkId, &u64)| {
+        let rate = u128::from(topology.rate(id).map_or(0, Rate::per_second));
+        Some(u64::try_from((rate * received).checked_div(u128::from(*count))?).unwrap_or(u64::MAX))
     };
-    messages.iter().map(rate).min().unwrap_or(u64::MAX)
+    (0..messages.len()).map(LinkId::at).zip(&messages).filter_map(rate).min().unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

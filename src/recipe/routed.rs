@@ -2,6 +2,7 @@
 
 use super::Stage;
 use super::candidates::Candidate;
+use super::problem::Problem;
 use super::tuner::Tuner;
 use crate::cells::Cells;
 use crate::layout::{Layout, Sharding};
@@ -20,6 +21,9 @@ const MOST_DEVICES: u64 = 64;
 
 /// Most devices if no more cells than devices move, as when shards are permuted.
 const MOST_DEVICES_OF_FEW: u64 = 256;
+
+/// Most devices for an exchange in rounds.
+const MOST_DEVICES_OF_EXCHANGE: u64 = 128;
 
 /// Most chunks of all cells together.
 const MOST_PIECES: u64 = 1 << 10;
@@ -83,6 +87,44 @@ impl Tuner<'_> {
     }
 }
 
+impl Tuner<'_> {
+    /// An exchange over a fabric by direct messages in rounds, which share no links; `None` if there are too many devices,
+    /// or other groups share the links.
+    pub(super) fn exchanged_in_rounds(&self, problem: &Problem) -> Option<Candidate<'static>> {
+        let mesh = &self.topology.mesh;
+        let (from, leaving) = problem.on().next()?;
+        let to = problem.to.filter(|_| self.topology.fabric().is_some())?;
+        let group = leaving.set();
+        let devices = group.group_size(mesh);
+        let is_whole = devices == mesh.device_count() as u64;
+        if !is_whole || devices > MOST_DEVICES_OF_EXCHANGE {
+            return None;
+        }
+        let on = |dim: usize, axes: Axes| -> Vec<Axes> {
+            (0..problem.extents.len()).map(|other| if other == dim { axes } else { Axes::NONE }).collect()
+        };
+        let (axes, before, after) = (group.in_order(), on(from, leaving), on(to.dim, to.order));
+        let cells = Cells::new(mesh, axes, &before, &after);
+        let elements: u64 =
+            problem.extents.iter().zip(&cells.before.cells).map(|(extent, count)| extent / count).product();
+        let network = network(&self.topology, problem.dtype.bytes(elements))?;
+        let hops: BTreeMap<(usize, usize), usize> =
+            network.hops.iter().enumerate().map(|(number, hop)| ((hop.from, hop.to), number)).collect();
+        let pairs = wants(&cells);
+        let pairs = pairs.iter().map(|want| Some((*want.holders.first()?, *want.takers.first()?)));
+        // Cells that stay have no message.
+        let (cells, messages): (Vec<usize>, Vec<usize>) =
+            pairs.enumerate().filter_map(|(cell, pair)| Some((cell, *hops.get(&pair?)?))).unzip();
+        if messages.len() as u64 != devices * (devices - 1) {
+            return None;
+        }
+        let mut rounds = routing::exchange(&network, &messages);
+        rounds.iter_mut().flat_map(|round| &mut round.hops).for_each(|(cell, _)| *cell = cells[*cell]);
+        let (network, rounds) = (Arc::new(network), Arc::new(rounds));
+        Some(Candidate::once(vec![Stage::Routed(Routed { axes, before, after, chunks: 1, network, rounds })]))
+    }
+}
+
 /// The holders of each cell before a move, and the devices that lack it.
 fn wants(cells: &Cells) -> Vec<Want> {
     let want = |number: u64| {
@@ -99,7 +141,7 @@ fn wants(cells: &Cells) -> Vec<Want> {
 ///
 /// - `bytes`: size of a message.
 fn network(topology: &Topology, bytes: u64) -> Option<Network> {
-    let mesh = &topology.mesh;
+    let (mesh, is_fabric) = (&topology.mesh, topology.fabric().is_some());
     let mut links: BTreeMap<LinkId, usize> = BTreeMap::new();
     let mut busy: Vec<u64> = Vec::new();
     let mut hops = Vec::new();
@@ -119,7 +161,8 @@ fn network(topology: &Topology, bytes: u64) -> Option<Network> {
                 }
                 used.push(links[&link]);
             }
-            let direction = topology.row(way[0].link) as usize;
+            // Messages of a fabric need no direction.
+            let direction = if is_fabric { 0 } else { topology.row(way[0].link) as usize };
             hops.push(Hop { from: from.index(), to: to.index(), links: used, direction });
         }
     }
@@ -130,8 +173,8 @@ fn network(topology: &Topology, bytes: u64) -> Option<Network> {
 
 /// Busy time of a link for a message.
 fn time_of(topology: &Topology, hop: &topology::Hop, link: LinkId, bytes: u64) -> Option<u64> {
-    if let Some([busy, _]) = topology.over_fabric(hop, link, bytes) {
-        return u64::try_from(busy.ticks()).ok().map(|ticks| ticks.max(1));
+    if let Some(cables) = topology.cable_times(bytes) {
+        return u64::try_from(cables.busy(hop, link).ticks()).ok().map(|ticks| ticks.max(1));
     }
     let links = topology.axes[topology.link(link).axis.index()];
     let bandwidth = topology.scale.at_rate(u128::from(bytes), topology.rate(link)?);

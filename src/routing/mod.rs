@@ -2,7 +2,8 @@
 //!
 //! Data comes in chunks of equal size. Each chunk travels along a tree from a device that holds it to all that need
 //! it. The trees are chosen to balance the load of the links ([`ways`]). Then the hops of all trees are ordered to
-//! minimise waiting for links ([`rounds`]).
+//! minimise waiting for links ([`rounds`]). Messages of one hop each are ordered by the load of their links
+//! ([`exchange`]).
 //!
 //! This module uses numbered devices, links and hops. It does not depend on meshes or schedules.
 //!
@@ -10,11 +11,15 @@
 //! cost of a hop is its increase of the sum of the sixteenth powers of the link loads, which approximates minimising
 //! the largest load.
 
+mod exchange;
 mod order;
 #[cfg(test)]
 mod tests;
 mod trees;
 
+use std::collections::BTreeMap;
+
+pub use exchange::exchange;
 pub use order::{Round, rounds};
 pub use trees::ways;
 
@@ -40,7 +45,7 @@ pub struct Hop {
     pub to: usize,
     /// The links that it occupies at once: one, or the ports at both ends of a switch.
     pub links: Vec<usize>,
-    /// Hops with the same direction that start together can form one message per device.
+    /// Hops with the same direction that start together can form messages of one operation.
     pub direction: usize,
 }
 
@@ -86,5 +91,23 @@ impl Network {
     /// Number of devices.
     pub fn devices(&self) -> usize {
         self.leaving.len()
+    }
+
+    /// Forms rounds of hops of one direction that start together. Where links of one direction leave a device at once, the
+    /// hops are several rounds with the same start.
+    ///
+    /// - `started`: start time, chunk and hop of each.
+    fn in_rounds(&self, started: impl IntoIterator<Item = (u64, usize, usize)>) -> Vec<Round> {
+        let mut together: BTreeMap<(u64, usize), Vec<Round>> = BTreeMap::new();
+        for (start, chunk, hop) in started {
+            let Hop { from, to, direction, .. } = self.hops[hop];
+            let rounds = together.entry((start, direction)).or_default();
+            let is_used = |(_, other): &(usize, usize)| self.hops[*other].from == from || self.hops[*other].to == to;
+            match rounds.iter_mut().find(|round| !round.hops.iter().any(is_used)) {
+                Some(round) => round.hops.push((chunk, hop)),
+                None => rounds.push(Round { start, direction, hops: vec![(chunk, hop)] }),
+            }
+        }
+        together.into_values().flatten().collect()
     }
 }

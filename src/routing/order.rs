@@ -29,12 +29,10 @@ pub struct Round {
 pub fn rounds(network: &Network, trees: &[Tree]) -> Vec<Round> {
     let tasks = Tasks::new(network, trees);
     let starts = tasks.shortest();
-    let mut rounds: BTreeMap<(u64, usize), Vec<(usize, usize)>> = BTreeMap::new();
-    for (task, start) in starts.into_iter().enumerate() {
+    network.in_rounds(starts.into_iter().enumerate().map(|(task, start)| {
         let (chunk, hop) = tasks.hops[task];
-        rounds.entry((start, network.hops[hop].direction)).or_default().push((chunk, hop));
-    }
-    rounds.into_iter().map(|((start, direction), hops)| Round { start, direction, hops }).collect()
+        (start, chunk, hop)
+    }))
 }
 
 /// The hops of all trees, numbered as tasks.

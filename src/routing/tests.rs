@@ -164,3 +164,69 @@ fn replayed_in_order(network: &Network, wants: &[Want], trees: &[Tree]) {
         assert!(want.takers.iter().all(|taker| there.contains(taker)), "a taker is lacking");
     }
 }
+
+/// All ordered pairs of a switch take one round less than there are devices; over links that some of them share, an exchange
+/// takes little more than its busiest link.
+#[test]
+fn exchanges_keep_the_busiest_link_busy() {
+    for devices in 2..=16 {
+        let network = switch(devices);
+        let messages: Vec<usize> = (0..network.hops.len()).collect();
+        let rounds = exchange(&network, &messages);
+        assert_eq!(rounds.len(), devices - 1);
+        assert_eq!(end_of(&network, &messages, &rounds), devices as u64 - 1);
+    }
+    let mut random = fastrand::Rng::with_seed(17);
+    for case in 0..60 {
+        // Leaves with as many devices each, and fewer links up and down than devices.
+        let (leaves, each) = (random.usize(2..=6), random.usize(2..=6));
+        let (devices, spines) = (leaves * each, random.usize(1..=each));
+        let up = |leaf: usize, spine: usize| 2 * devices + leaf * spines + spine;
+        let down = |leaf: usize, spine: usize| 2 * devices + leaves * spines + leaf * spines + spine;
+        let pairs =
+            (0..devices).flat_map(|from| (0..devices).map(move |to| (from, to))).filter(|(from, to)| from != to);
+        let hops = pairs.map(|(from, to)| {
+            let (ports, spine) = (vec![from, devices + to], to % spines);
+            let between = [up(from / each, spine), down(to / each, spine)];
+            let links = if from / each == to / each { ports } else { [ports, between.to_vec()].concat() };
+            Hop { from, to, links, direction: 0 }
+        });
+        let busy = (0..2 * devices + 2 * leaves * spines).map(|_| if case % 2 == 0 { 1 } else { random.u64(1..=3) });
+        let network = Network::new(devices, hops.collect(), busy.collect());
+        let messages: Vec<usize> = (0..network.hops.len()).collect();
+        let rounds = exchange(&network, &messages);
+        let load = |link: usize| {
+            network.busy[link] * network.hops.iter().filter(|hop| hop.links.contains(&link)).count() as u64
+        };
+        let least = (0..network.busy.len()).map(load).max().unwrap_or(0);
+        let end = end_of(&network, &messages, &rounds);
+        assert!(
+            least <= end && end <= least + least / 5 + 4,
+            "{leaves} leaves of {each}, {spines} spines: {end} of {least}"
+        );
+    }
+}
+
+/// The end of an exchange whose links are each busy for their own time.
+///
+/// # Panics
+/// If a message is sent twice or never, a link carries two at once, or a device sends or receives two in a round.
+fn end_of(network: &Network, messages: &[usize], rounds: &[Round]) -> u64 {
+    let (mut sent, mut free, mut end) = (vec![false; messages.len()], vec![0; network.busy.len()], 0);
+    for round in rounds {
+        let (mut senders, mut receivers) = (vec![false; network.devices()], vec![false; network.devices()]);
+        for (message, hop) in &round.hops {
+            assert_eq!(messages[*message], *hop);
+            let Hop { from, to, links, .. } = &network.hops[*hop];
+            assert!(!std::mem::replace(&mut sent[*message], true));
+            assert!(!std::mem::replace(&mut senders[*from], true) && !std::mem::replace(&mut receivers[*to], true));
+            for link in links {
+                assert!(free[*link] <= round.start, "a link has two messages at once");
+                free[*link] = round.start + network.busy[*link];
+                end = end.max(free[*link]);
+            }
+        }
+    }
+    assert!(sent.into_iter().all(|sent| sent));
+    end
+}

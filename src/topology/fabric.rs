@@ -5,18 +5,17 @@
 //! devices of its route a message passes all switches at once (cut-through): it needs all links to be free, and occupies
 //! each for its bytes at the rate of the link.
 
-use super::hardware::{Attachment, Hardware, Network, SwitchKind, WiringRule};
+use super::hardware::{Attachment, Hardware, HopRule, Network, SwitchKind, WiringRule};
 use super::hop::{Also, Hop, LinkId};
 use super::listed::End;
 use crate::mesh::{AxisId, DeviceId, Wiring};
-use crate::units::Rate;
+use crate::units::{Rate, Time, TimeScale};
 use itertools::Itertools;
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
-use std::sync::Arc;
 
-/// Most devices of a fabric: its bounds are minimum cuts, which take too long for more.
-const MOST_DEVICES: usize = 64;
+/// Most devices of a fabric: each has a route to each other one.
+const MOST_DEVICES: usize = 512;
 
 /// Most links, counted per direction.
 const MOST_LINKS: usize = 1 << 12;
@@ -68,7 +67,12 @@ pub struct Fabric {
     /// The names of the switches.
     switches: Vec<String>,
     cables: Vec<Cable>,
-    routes: Routes,
+    /// The different rates of the links.
+    rates: Vec<Rate>,
+    /// For each link, its rate in `rates`.
+    rate_of: Vec<u32>,
+    /// The first hop from each device to each other one, row by row; what follows depends on the device that it reaches.
+    next: Vec<Option<Hop>>,
     /// The lowest latency between two devices, in picoseconds.
     least_latency: u64,
 }
@@ -76,8 +80,49 @@ pub struct Fabric {
 /// The latency of a route, and its number of links.
 type Length = (u64, usize);
 
-/// The hops from each device to each other one, row by row.
-type Routes = Vec<Arc<[Hop]>>;
+/// The links of each node.
+struct Beside {
+    into: Vec<Vec<usize>>,
+    out: Vec<Vec<usize>>,
+}
+
+/// The times of messages of one size over the links of a fabric.
+///
+/// A link between two devices is used like one of a ring. On the way through switches a link is busy for the bytes only,
+/// like the port of a switch, and the hop has the latency of all its links and the rate of the slowest.
+#[derive(Clone, Debug)]
+pub struct CableTimes<'f> {
+    fabric: &'f Fabric,
+    scale: TimeScale,
+    rule: HopRule,
+    /// The time of the bytes at each rate of the fabric.
+    at_rates: Vec<Time>,
+}
+
+impl CableTimes<'_> {
+    /// The time of a hop.
+    pub fn transit(&self, hop: &Hop) -> Time {
+        let latency = hop.links().map(|link| self.fabric.cables[link.index()].latency).fold(0, u64::saturating_add);
+        let bandwidth = hop.links().map(|link| self.at_rate(link)).max().unwrap_or_default();
+        match self.rule {
+            HopRule::Larger => self.scale.picoseconds(latency).max(bandwidth),
+            HopRule::Sum => self.scale.picoseconds(latency) + bandwidth,
+        }
+    }
+
+    /// The time for which a link of a hop is busy.
+    pub fn busy(&self, hop: &Hop, link: LinkId) -> Time {
+        let is_direct = hop.also.iter().next().is_none();
+        match self.rule {
+            HopRule::Larger if is_direct => self.transit(hop),
+            HopRule::Larger | HopRule::Sum => self.at_rate(link),
+        }
+    }
+
+    fn at_rate(&self, link: LinkId) -> Time {
+        self.at_rates[self.fabric.rate_of[link.index()] as usize]
+    }
+}
 
 /// Whether a network is a fabric.
 fn is_fabric(network: &Network) -> bool {
@@ -174,9 +219,15 @@ impl Fabric {
             return Err(format!("{count} links lead {way} device {device}, and `ports` is {most}"));
         }
         let switches = network.switches.clone();
-        let mut fabric = Fabric { devices, switches, cables, routes: Vec::new(), least_latency: 0 };
+        let rates: Vec<Rate> = cables.iter().map(|cable| cable.rate).unique().collect();
+        let rate_of = cables.iter().map(|cable| {
+            let place = rates.iter().position(|rate| *rate == cable.rate).expect("it is listed");
+            u32::try_from(place).expect("few links")
+        });
+        let rate_of = rate_of.collect();
+        let mut fabric = Fabric { devices, switches, cables, rates, rate_of, next: Vec::new(), least_latency: 0 };
         fabric.check_switches()?;
-        (fabric.routes, fabric.least_latency) = fabric.all_routes()?;
+        fabric.connect()?;
         Ok(fabric)
     }
 
@@ -195,76 +246,85 @@ impl Fabric {
         }
     }
 
-    /// The routes between all devices, row by row, and the lowest latency of them.
-    fn all_routes(&self) -> Result<(Routes, u64), String> {
-        let mut routes = vec![Arc::from([]); self.devices * self.devices];
-        let mut least = u64::MAX;
+    /// Finds the routes between all devices, and the lowest latency of them.
+    fn connect(&mut self) -> Result<(), String> {
+        let mut beside = Beside { into: vec![Vec::new(); self.nodes()], out: vec![Vec::new(); self.nodes()] };
+        for (number, cable) in self.cables.iter().enumerate() {
+            beside.into[cable.to].push(number);
+            beside.out[cable.from].push(number);
+        }
+        self.next = vec![None; self.devices * self.devices];
+        self.least_latency = u64::MAX;
         for to in 0..self.devices {
-            let left = self.lengths_to(to);
+            let left = self.lengths_to(to, &beside);
             for from in (0..self.devices).filter(|from| *from != to) {
-                routes[from * self.devices + to] = self.hops(from, to, &left)?.into();
-                least = left[from].map_or(least, |(latency, _)| least.min(latency));
+                let Some((latency, _)) = left[from] else {
+                    return Err(format!(
+                        "no route leads from device {from} to device {to}; add links, or write `between` for both directions"
+                    ));
+                };
+                self.least_latency = self.least_latency.min(latency);
+                self.next[from * self.devices + to] = Some(self.hop(from, to, &left, &beside)?);
             }
         }
-        Ok((routes, least))
+        Ok(())
     }
 
     /// Distance of each node to a device; `None` if it cannot reach it.
-    fn lengths_to(&self, to: usize) -> Vec<Option<Length>> {
+    fn lengths_to(&self, to: usize, beside: &Beside) -> Vec<Option<Length>> {
         let mut lengths = vec![None; self.nodes()];
         let mut open = BTreeSet::from([((0, 0), to)]);
         while let Some((length, at)) = open.pop_first() {
             if lengths[at].is_none() {
                 lengths[at] = Some(length);
-                let before = self.cables.iter().filter(|cable| cable.to == at);
+                let before = beside.into[at].iter().map(|cable| &self.cables[*cable]);
                 open.extend(before.map(|cable| (longer(length, cable), cable.from)));
             }
         }
         lengths
     }
 
-    fn hops(&self, from: usize, to: usize, left: &[Option<Length>]) -> Result<Vec<Hop>, String> {
-        let mut hops = Vec::new();
+    /// The hop from a device to the next one on the way to another.
+    ///
+    /// - `left`: distance of each node to that one.
+    fn hop(&self, from: usize, to: usize, left: &[Option<Length>], beside: &Beside) -> Result<Hop, String> {
         let (mut at, mut passed) = (from, Vec::new());
-        while at != to {
-            let goes = |cable: &Cable| cable.from == at && left[cable.to].map(|rest| longer(rest, cable)) == left[at];
-            let next: Vec<usize> = (0..self.cables.len()).filter(|cable| goes(&self.cables[*cable])).collect();
-            let through: Vec<usize> =
-                next.iter().copied().filter(|cable| self.cables[*cable].to >= self.devices).collect();
-            let (Some(first), Some(_)) = (next.first(), left[at]) else {
-                return Err(format!(
-                    "no route leads from device {from} to device {to}; add links, or write `between` for both directions"
-                ));
-            };
-            let cable = if through.contains(first) { through[to % through.len()] } else { *first };
-            passed.push(self.id(cable));
+        loop {
+            let goes = |cable: &Cable| left[cable.to].map(|rest| longer(rest, cable)) == left[at];
+            let next = beside.out[at].iter().copied().filter(|cable| goes(&self.cables[*cable])).collect_vec();
+            let through = next.iter().copied().filter(|cable| self.cables[*cable].to >= self.devices).collect_vec();
+            let first = *next.first().expect("a node with a distance has a link towards the device");
+            let cable = if through.contains(&first) { through[to % through.len()] } else { first };
+            passed.push(LinkId::at(cable));
             at = self.cables[cable].to;
             if at < self.devices {
-                let also = Also::new(&passed[1..]).ok_or_else(|| {
-                    let (count, most) = (passed.len(), Also::MOST + 1);
-                    format!("the route from device {from} to device {to} has {count} links through switches; the limit is {most}")
-                })?;
-                hops.push(Hop { axis: AxisId::new(0), link: passed[0], also, to: Some(device(at)) });
-                passed.clear();
+                break;
             }
         }
-        Ok(hops)
+        let also = Also::new(&passed[1..]).ok_or_else(|| {
+            let (count, most) = (passed.len(), Also::MOST + 1);
+            format!(
+                "the route from device {from} to device {to} has {count} links through switches; the limit is {most}"
+            )
+        })?;
+        Ok(Hop { axis: AxisId::new(0), link: passed[0], also, to: Some(device(at)) })
     }
 
-    /// The id of a link: each has a row of its own, in which it belongs to its sending device, or to the first.
-    fn id(&self, cable: usize) -> LinkId {
-        LinkId::at(cable * self.devices + self.owner(cable).index())
-    }
-
-    /// The device that a link belongs to.
+    /// The device that a link belongs to: its sender, or the first device.
     pub(super) fn owner(&self, cable: usize) -> DeviceId {
         let from = self.cables[cable].from;
         device(if from < self.devices { from } else { 0 })
     }
 
-    /// The hops of a message.
-    pub(super) fn route(&self, from: DeviceId, to: DeviceId) -> Arc<[Hop]> {
-        Arc::clone(&self.routes[from.index() * self.devices + to.index()])
+    /// The next hop of a message; `None` once it has arrived.
+    pub(super) fn next(&self, at: DeviceId, to: DeviceId) -> Option<Hop> {
+        self.next[at.index() * self.devices + to.index()]
+    }
+
+    /// The times of messages of `bytes` bytes.
+    pub(super) fn times(&self, scale: TimeScale, rule: HopRule, bytes: u64) -> CableTimes<'_> {
+        let at_rates = self.rates.iter().map(|rate| scale.at_rate(u128::from(bytes), *rate)).collect();
+        CableTimes { fabric: self, scale, rule, at_rates }
     }
 
     /// Number of devices.
@@ -383,7 +443,7 @@ mod tests {
             ("[[network.links]]\nbetween = [[0, 1], [1, 3]]\n", "device 2 of 4 has no links"),
             ("[[network.links]]\nbetween = [[0, 0]]\n", "fewer than two devices"),
             ("[[network.links]]\nbetween = [[0, 1], [1, 1]]\n", "a link leads from 1 to itself"),
-            ("[[network.links]]\nbetween = [[0, 64]]\n", "device 64 is out of range"),
+            ("[[network.links]]\nbetween = [[0, 512]]\n", "device 512 is out of range"),
             ("[[network.links]]\nbetween = [[0, -1]]\n", "the number of a device or the name of a switch"),
             ("[[network.links]]\nbetween = [[0, 1.5]]\n", "the number of a device or the name of a switch"),
             ("[[network.links]]\nbetween = [[0, 1]]\none_way = 0\n", "below 1000"),

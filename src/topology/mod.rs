@@ -17,10 +17,11 @@ mod profile;
 mod quantity;
 pub mod routes;
 mod slices;
+mod turns;
 
 pub use closed_form::{ClosedForm, Limit};
 pub use engines::{EngineId, Engines, EnginesError, Work};
-pub use fabric::Fabric;
+pub use fabric::{CableTimes, Fabric};
 pub use hardware::{
     Attachment, Hardware, HopRule, LocalMoves, MeasuredProducts, Network, SwitchKind, Unit, WiringRule,
 };
@@ -30,6 +31,7 @@ pub use products::{ProductWork, Products, Shape, Tile, WorkTime};
 pub use profile::{ProfileDocument, ProfileError};
 pub use routes::RouteError;
 pub use slices::Unlinked;
+pub use turns::LinkClasses;
 
 use crate::dtype::DType;
 use crate::link::{DegradedLink, LinkState};
@@ -42,6 +44,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use thiserror::Error;
+use turns::Turns;
 
 /// A mesh on a hardware profile.
 #[derive(Clone, Debug)]
@@ -64,6 +67,8 @@ pub struct Topology {
     detours: Detours,
     /// The links of a fabric, which wires all axes.
     fabric: Option<Arc<Fabric>>,
+    /// The translations under which the fabric looks the same.
+    turns: Arc<Turns>,
 }
 
 /// The links along one axis, all alike.
@@ -387,19 +392,21 @@ impl Topology {
             })
             .collect();
         let rows = axes.iter().map(|links| u64::from(links.rows)).sum::<u64>();
-        let links = rows.saturating_mul(mesh.device_count() as u64);
+        let devices = if fabric.is_some() { 1 } else { mesh.device_count() as u64 };
+        let links = rows.saturating_mul(devices);
         if links > Self::MOST_LINKS {
             return Err(TopologyError::TooManyLinks { links });
         }
         Ok(Topology {
             crossed: crossed(&machine, &axes),
             mesh,
-            machine,
             axes: with_ports(axes),
             hardware,
             scale,
             degraded: BTreeMap::new(),
             detours: Detours::default(),
+            turns: Arc::new(fabric.as_ref().map(|fabric| Turns::new(fabric, &machine)).unwrap_or_default()),
+            machine,
             fabric,
         })
     }
@@ -414,26 +421,9 @@ impl Topology {
         self.fabric.as_ref()
     }
 
-    /// Busy time of a link of a fabric, and the time of the whole hop, for a message on this hop.
-    ///
-    /// A link between two devices is used like one of a ring. On the way through switches a link is busy for the bytes
-    /// only, like the port of a switch, and the hop has the latency of all its links and the rate of the slowest.
-    pub fn over_fabric(&self, hop: &Hop, link: LinkId, bytes: u64) -> Option<[Time; 2]> {
-        let fabric = self.fabric.as_ref()?;
-        let cables = || hop.links().map(|id| fabric.cables()[self.row(id) as usize]);
-        let takes = |rate: Rate| self.scale.at_rate(u128::from(bytes), rate);
-        let latency: u64 = cables().map(|cable| cable.latency).fold(0, u64::saturating_add);
-        let (latency, bandwidth) = (self.scale.picoseconds(latency), cables().map(|cable| takes(cable.rate)).max()?);
-        let transit = match self.hardware.hop_rule {
-            HopRule::Larger => latency.max(bandwidth),
-            HopRule::Sum => latency + bandwidth,
-        };
-        let is_direct = hop.also.iter().next().is_none();
-        let busy = match self.hardware.hop_rule {
-            HopRule::Larger if is_direct => transit,
-            HopRule::Larger | HopRule::Sum => takes(fabric.cables()[self.row(link) as usize].rate),
-        };
-        Some([busy, transit])
+    /// The times of messages of one size over the links of a fabric, if one wires the devices.
+    pub fn cable_times(&self, bytes: u64) -> Option<CableTimes<'_>> {
+        Some(self.fabric.as_ref()?.times(self.scale, self.hardware.hop_rule, bytes))
     }
 
     /// The degraded links, in the order of their indices.
@@ -444,7 +434,7 @@ impl Topology {
     /// Bytes per second of a link, in one direction; `None` if it is down.
     pub fn rate(&self, id: LinkId) -> Option<Rate> {
         if let Some(fabric) = &self.fabric {
-            return Some(fabric.cables()[self.row(id) as usize].rate);
+            return Some(fabric.cables()[id.index()].rate);
         }
         let one_way = self.axes[self.link(id).axis.index()].one_way;
         self.degraded.get(&id).map_or(Some(one_way), |state| part_of(one_way, *state))
@@ -566,6 +556,9 @@ impl Topology {
     /// node that share links, which are counted at the first device.
     pub fn turns(&self, axis: AxisId) -> bool {
         let physical = self.mesh.physical(axis);
+        if self.fabric.is_some() {
+            return self.turns.axes.contains(physical) && self.mesh.size(axis) == self.machine.size(physical);
+        }
         let links = self.axes[physical.index()];
         let shared = self.inside().any(|inside| inside == physical) && self.axes.iter().any(|links| links.per_node);
         let goes_round = match links.wiring {
@@ -573,6 +566,15 @@ impl Topology {
             Wiring::Line => false,
         };
         goes_round && !shared && !self.is_irregular() && self.mesh.size(axis) == self.machine.size(physical)
+    }
+
+    /// The links of a fabric, by what represents them if one device along each of these axes represents all; `None`
+    /// without a fabric.
+    ///
+    /// - `axes`: axes that [turn](Topology::turns).
+    pub fn link_classes(&self, axes: AxisSet) -> Option<LinkClasses> {
+        let physical = axes.iter().map(|axis| self.mesh.physical(axis)).collect();
+        self.fabric.as_ref().map(|fabric| self.turns.classes(fabric.cables().len(), physical))
     }
 
     /// The links along one axis, or along a [run](Mesh::runs) of parts.

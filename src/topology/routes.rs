@@ -65,7 +65,7 @@ pub struct Walk {
     at: DeviceId,
     destination: DeviceId,
     leg: Option<Leg>,
-    /// The rest of a detour, or of a route through a fabric.
+    /// The rest of a detour.
     detour: Option<Detour>,
     /// The input port still to pass, for a message stored in a switch.
     stored: Option<Link>,
@@ -81,6 +81,9 @@ struct Detour {
 impl Topology {
     /// Number of links, including unused indices of lines and axes of size 1.
     pub fn link_count(&self) -> usize {
+        if let Some(fabric) = &self.fabric {
+            return fabric.cables().len();
+        }
         let rows: u32 = self.axes.iter().map(|links| links.rows).sum();
         rows as usize * self.machine.device_count()
     }
@@ -91,7 +94,7 @@ impl Topology {
             LinkSide::Up | LinkSide::Out => 0,
             LinkSide::Down | LinkSide::In => 1,
             LinkSide::Ahead(by) => by - 1,
-            LinkSide::Cable(number) => number,
+            LinkSide::Cable(number) => return LinkId::at(number as usize),
         };
         let (axis, device) = self.holder(link);
         let row = self.axes[axis.index()].first_row + place;
@@ -128,6 +131,10 @@ impl Topology {
 
     /// The link with an index.
     pub fn link(&self, id: LinkId) -> Link {
+        if let Some(fabric) = &self.fabric {
+            let number = u32::try_from(id.index()).expect("links are numbered with 32 bits");
+            return Link { axis: AxisId::new(0), side: LinkSide::Cable(number), device: fabric.owner(id.index()) };
+        }
         let devices = self.machine.device_count();
         let (row, device) = (self.row(id), id.index() % devices);
         let axis = self.axes.partition_point(|links| links.first_row <= row) - 1;
@@ -225,9 +232,8 @@ impl Topology {
     /// # Errors
     /// As [`Topology::route`].
     pub fn start(&self, source: DeviceId, destination: DeviceId, route: Route) -> Result<Walk, RouteError> {
-        if let Some(fabric) = &self.fabric {
-            let detour = Some(Detour { hops: fabric.route(source, destination), passed: 0 });
-            return Ok(Walk { at: source, destination, leg: None, detour, stored: None });
+        if self.fabric.is_some() {
+            return Ok(Walk { at: source, destination, leg: None, detour: None, stored: None });
         }
         let leg = match route {
             Route::Shortest => None,
@@ -249,6 +255,11 @@ impl Topology {
 
     /// The next hop of a message; `None` once it has arrived.
     pub fn step(&self, walk: &mut Walk) -> Option<Hop> {
+        if let Some(fabric) = &self.fabric {
+            let hop = fabric.next(walk.at, walk.destination)?;
+            walk.at = hop.to.expect("hops of a fabric end at devices");
+            return Some(hop);
+        }
         if let Some(detour) = &mut walk.detour {
             detour.passed += 1;
             return detour.hops.get(detour.passed - 1).copied();

@@ -34,11 +34,11 @@ fn rails(nodes: usize, devices: usize) -> Machine {
     (names.collect(), vec![(inside.collect(), 450, 500), (rails.collect(), 50, 2500)])
 }
 
-/// 8 leaves with 8 devices each, and a link of 50 GB/s from each leaf to each spine.
-fn fat_tree(spines: usize) -> Machine {
-    let names = (0..8).map(|leaf| format!("leaf{leaf}")).chain((0..spines).map(|spine| format!("spine{spine}")));
-    let down = (0..64).map(|at| [device(at), switch(format!("leaf{}", at / 8))]);
-    let up = (0..8).cartesian_product(0..spines);
+/// Leaves with 8 devices each, and a link of 50 GB/s from each leaf to each spine.
+fn fat_tree(leaves: usize, spines: usize) -> Machine {
+    let names = (0..leaves).map(|leaf| format!("leaf{leaf}")).chain((0..spines).map(|spine| format!("spine{spine}")));
+    let down = (0..8 * leaves).map(|at| [device(at), switch(format!("leaf{}", at / 8))]);
+    let up = (0..leaves).cartesian_product(0..spines);
     let up = up.map(|(leaf, spine)| [switch(format!("leaf{leaf}")), switch(format!("spine{spine}"))]);
     (names.collect(), vec![(down.chain(up).collect(), 50, 1000)])
 }
@@ -113,24 +113,43 @@ fn rails_of_eight_nodes() {
     );
 }
 
-/// The devices of a leaf have twice the capacity of its links to the spines.
+/// An exchange has 8 kB for each pair of devices, of which two latencies are a quarter.
 #[test]
-fn fat_tree_two_to_one() {
+fn rails_of_32_nodes() {
     at_most(
-        fat_tree(4),
-        "L: 8, X: 8",
-        &[("AllGather", 1.12), ("ReduceScatter", 1.12), ("AllReduce", 1.12), ("AllToAll", 2.16)],
+        rails(32, 8),
+        "D: 32, X: 8",
+        &[("AllGather", 1.03), ("ReduceScatter", 1.03), ("AllReduce", 1.03), ("AllToAll", 1.28)],
     );
 }
 
-/// One axis over all leaves: direct messages wait for each other on the links to the spines.
+/// The devices of a leaf have twice the capacity of its links to the spines. A gather goes around all devices; an exchange
+/// sends as many messages from each leaf at once as it has links.
+#[test]
+fn fat_tree_two_to_one() {
+    at_most(
+        fat_tree(8, 4),
+        "L: 8, X: 8",
+        &[("AllGather", 1.03), ("ReduceScatter", 1.03), ("AllReduce", 1.03), ("AllToAll", 1.03)],
+    );
+}
+
+/// One axis over all leaves.
 #[test]
 fn fat_tree_four_to_one() {
     at_most(
-        fat_tree(2),
+        fat_tree(8, 2),
         "X: 64",
-        &[("AllGather", 1.03), ("ReduceScatter", 1.03), ("AllReduce", 1.03), ("AllToAll", 5.45)],
+        &[("AllGather", 1.03), ("ReduceScatter", 1.03), ("AllReduce", 1.03), ("AllToAll", 1.02)],
     );
+}
+
+/// Latencies are a tenth of an exchange, and one in twenty parts of a gather around all devices.
+#[test]
+fn fat_trees_of_128_hosts() {
+    let limits = [("AllGather", 1.06), ("ReduceScatter", 1.06), ("AllReduce", 1.06), ("AllToAll", 1.12)];
+    at_most(fat_tree(16, 8), "X: 128", &limits);
+    at_most(fat_tree(16, 4), "L: 16, X: 8", &limits);
 }
 
 /// With links to the groups after its own, two messages around the ring of devices share a link in each group.
@@ -139,7 +158,7 @@ fn dragonfly_of_five_groups() {
     at_most(
         dragonfly(true),
         "X: 40",
-        &[("AllGather", 5.01), ("ReduceScatter", 5.01), ("AllReduce", 2.0), ("AllToAll", 4.76)],
+        &[("AllGather", 5.01), ("ReduceScatter", 5.01), ("AllReduce", 2.0), ("AllToAll", 1.15)],
     );
     at_most(dragonfly(false), "X: 40", &[("AllGather", 1.02), ("ReduceScatter", 1.02)]);
 }

@@ -268,9 +268,10 @@ impl<'a> Arrival<'a> {
         let rate = topology.rate(hop.link).unwrap_or(links.one_way);
         let part = self.parts.get(turn.1).copied();
         let time = HopTime::new(topology, topology.link(hop.link).axis, rate, bytes, part);
-        let time = time.on(topology, &hop, hop.link, bytes);
+        let cables = topology.cable_times(bytes.0);
+        let time = time.over(cables.as_ref(), &hop);
         let is_first = sender.is_some();
-        let on = |link| (Resource::Link(link), time.on(topology, &hop, link, bytes).busy(is_first));
+        let on = |link| (Resource::Link(link), time.busy_on(cables.as_ref(), &hop, link, is_first));
         let mut needs: Vec<_> = hop.links().map(on).collect();
         let engine = self.engine(OpId::new(turn.1));
         let sending = sender.zip(engine).map(|(sender, engine)| Resource::Engine(sender, engine));

@@ -5,7 +5,7 @@ use super::orbit::Classes;
 use super::record::{Log, Record};
 use super::{Interval, LinkLoad, Order, Timing};
 use crate::mesh::{AxisId, DeviceId};
-use crate::topology::{EngineId, Hop, LinkId, Topology};
+use crate::topology::{CableTimes, EngineId, Hop, LinkId, Topology};
 use crate::units::{Bytes, Rate, Time};
 
 /// Hop times of a message of one size over links of one kind.
@@ -44,12 +44,16 @@ impl HopTime {
         HopTime { start, busy: busy * links.sharers, transit: busy * others + transit, overhead }
     }
 
-    /// The time on one of the links of a hop, which differ in a fabric.
-    pub(super) fn on(self, topology: &Topology, hop: &Hop, link: LinkId, bytes: Bytes) -> HopTime {
-        match topology.over_fabric(hop, link, bytes.0) {
-            Some([busy, transit]) => HopTime { busy, transit, ..self },
-            None => self,
-        }
+    /// The times of a hop over a fabric, if one is given.
+    pub(super) fn over(self, cables: Option<&CableTimes<'_>>, hop: &Hop) -> HopTime {
+        let over =
+            |cables: &CableTimes| HopTime { busy: cables.busy(hop, hop.link), transit: cables.transit(hop), ..self };
+        cables.map_or(self, over)
+    }
+
+    /// Occupancy of one of the links of a hop, which differ in a fabric.
+    pub(super) fn busy_on(self, cables: Option<&CableTimes<'_>>, hop: &Hop, link: LinkId, is_first: bool) -> Time {
+        HopTime { busy: cables.map_or(self.busy, |cables| cables.busy(hop, link)), ..self }.busy(is_first)
     }
 
     /// From the block being ready until the message can leave its sender.
@@ -147,10 +151,11 @@ impl Clocks {
         Engine { class: self.classes.device(device), id }
     }
 
-    /// Sends a message that is ready at `ready` over one hop. The first hop may occupy a sending engine.
+    /// Sends a message that is ready at `ready` over one hop, which may be one of a fabric. The first hop may occupy a
+    /// sending engine.
     pub(super) fn send(
         &mut self,
-        topology: &Topology,
+        cables: Option<&CableTimes<'_>>,
         hop: &Hop,
         time: HopTime,
         leaves: Leaves,
@@ -168,7 +173,7 @@ impl Clocks {
         let ready = if is_first { ready + time.start() } else { ready };
         let start = ready.max(free);
         for link in links() {
-            let busy = time.on(topology, hop, link, bytes).busy(is_first);
+            let busy = time.busy_on(cables, hop, link, is_first);
             self.occupy(link, start, busy, bytes, 1);
         }
         if let Some(engine) = engine {

@@ -12,7 +12,7 @@
 use super::LinkLoad;
 use crate::mesh::{AxisId, AxisSet, DeviceId, Orbits};
 use crate::schedule::{Cut, OpId, Operation, Reach, Schedule, Sources, Verified};
-use crate::topology::{LinkId, Topology};
+use crate::topology::{LinkClasses, LinkId, Topology};
 
 /// The axes along which neither the machine nor the schedule distinguishes devices.
 pub(super) fn axes(schedule: Verified<'_>, topology: &Topology) -> AxisSet {
@@ -62,8 +62,10 @@ pub(super) struct Classes {
     orbits: Orbits,
     /// The devices of the mesh.
     all: usize,
-    /// Rows of links: two per machine axis.
-    rows: usize,
+    /// Number of link classes.
+    links: usize,
+    /// The classes of the links of a fabric, if axes are collapsed.
+    of_fabric: Option<LinkClasses>,
     /// For each link class, the last link used and its round; empty without collapsed axes.
     used: Vec<(u64, Option<LinkId>)>,
     round: u64,
@@ -75,8 +77,14 @@ impl Classes {
     pub(super) fn new(topology: &Topology, orbits: Orbits) -> Classes {
         let (all, rows) = (topology.mesh.device_count(), topology.link_count() / topology.mesh.device_count());
         let collapses = !orbits.axes().is_empty();
-        let used = if collapses { vec![(0, None); rows * orbits.representatives().len()] } else { Vec::new() };
-        Classes { orbits, all, rows, used, round: 0, collided: false }
+        let of_fabric = if collapses { topology.link_classes(orbits.axes()) } else { None };
+        let links = match &of_fabric {
+            Some(classes) => classes.first.len(),
+            None if collapses => rows * orbits.representatives().len(),
+            None => topology.link_count(),
+        };
+        let used = if collapses { vec![(0, None); links] } else { Vec::new() };
+        Classes { orbits, all, links, of_fabric, used, round: 0, collided: false }
     }
 
     /// The representative devices.
@@ -86,7 +94,7 @@ impl Classes {
 
     /// Number of link classes.
     pub(super) fn links(&self) -> usize {
-        self.rows * self.devices().len()
+        self.links
     }
 
     /// The class of a device.
@@ -94,10 +102,13 @@ impl Classes {
         self.orbits.class(device)
     }
 
-    /// The class of a link: its row and the class of its device.
+    /// The class of a link: its row and the class of its device, or that of its images in a fabric.
     pub(super) fn link(&self, link: LinkId) -> usize {
         if self.used.is_empty() {
             return link.index();
+        }
+        if let Some(classes) = &self.of_fabric {
+            return classes.class[link.index()] as usize;
         }
         let (row, device) = (link.index() / self.all, link.index() % self.all);
         let device = DeviceId(u32::try_from(device).expect("a device of the mesh"));
@@ -106,6 +117,12 @@ impl Classes {
 
     /// The representative link of a class.
     pub(super) fn representative(&self, class: usize) -> LinkId {
+        if self.used.is_empty() {
+            return LinkId::at(class);
+        }
+        if let Some(classes) = &self.of_fabric {
+            return classes.first[class];
+        }
         let (row, place) = (class / self.devices().len(), class % self.devices().len());
         LinkId::at(row * self.all + self.devices()[place].index())
     }
@@ -140,6 +157,9 @@ impl Classes {
     pub(super) fn spread(&self, topology: &Topology, loads: Vec<LinkLoad>) -> Vec<LinkLoad> {
         if self.used.is_empty() {
             return loads;
+        }
+        if let Some(classes) = &self.of_fabric {
+            return classes.class.iter().map(|class| loads[*class as usize]).collect();
         }
         let rows = loads.chunks(self.devices().len().max(1));
         rows.flat_map(|row| topology.mesh.devices().map(|device| row[self.orbits.class(device)])).collect()

@@ -328,6 +328,7 @@ impl<'a> Run<'a> {
             .degraded()
             .filter_map(|(link, _)| Some((link, hop_time(topology.link(link).axis, topology.rate(link)?))))
             .collect();
+        let cables = topology.cable_times(bytes.0);
         let mut first = true;
         while !messages.is_empty() {
             clocks.classes.next_round();
@@ -335,9 +336,9 @@ impl<'a> Run<'a> {
                 let Some(hop) = topology.step(&mut message.walk) else { return false };
                 let time = if slower.is_empty() { None } else { slower.get(&hop.link) };
                 let time = *time.unwrap_or(&hop_times[hop.axis.index()]);
-                let time = time.on(topology, &hop, hop.link, bytes);
+                let time = time.over(cables.as_ref(), &hop);
                 let leaves = if first { Leaves::Sender(message.engine) } else { Leaves::Between };
-                let interval = clocks.send(topology, &hop, time, leaves, (bytes, message.ready));
+                let interval = clocks.send(cables.as_ref(), &hop, time, leaves, (bytes, message.ready));
                 times.start(interval.start);
                 message.ready = interval.finish;
                 if hop.to == Some(message.destination) {

@@ -179,6 +179,30 @@ fn exchanges_are_bound_by_the_heaviest_of_all_sets_or_by_hops() {
     }
 }
 
+/// On large fabrics only devices that are near each other are tried. On small networks that bound is at most the one of all
+/// sets and partitions, and the same where devices, or machines, are alike.
+#[test]
+fn sets_near_each_other_are_at_most_as_heavy_as_all_sets() {
+    let mut equal = 0;
+    for ((name, net), kind) in nets().iter().cartesian_product(KINDS.into_iter().chain(["Broadcast"])) {
+        let mesh = Mesh::of(&[("X", u32::try_from(net.devices).unwrap())]);
+        let (collective, from) = collective(kind, &mesh, AxisSet::one(AxisId::new(0)), AxisSet::NONE);
+        let graph = graph(net);
+        let near = irregular::nearby(&graph, &Demand::new(&collective, &from, &mesh), scale());
+        let all = on_net(kind, net).bound;
+        assert!(near.bandwidth <= all.bandwidth, "{kind} on {name}");
+        assert_eq!(near.latency, all.latency, "{kind} on {name}");
+        let is_equal = near.bandwidth == all.bandwidth;
+        equal += usize::from(is_equal);
+        let are_alike =
+            ["switch", "ring", "torus 4x4", "four machines of 4"].iter().any(|alike| name.starts_with(alike));
+        if are_alike && !name.contains("less") && !name.contains("faster") {
+            assert!(is_equal, "{kind} on {name}: {:?} of {:?}", near.bandwidth, all.bandwidth);
+        }
+    }
+    assert!(equal > 700, "{equal}");
+}
+
 /// Figures from papers and other simulators, in units of V over the capacity of a link.
 #[test]
 fn known_figures() {

@@ -291,3 +291,52 @@ fn random_fabrics_take_the_same_time_on_both_clocks() {
         assert_eq!(builder.time(&topology).makespan, expected, "case {case}");
     }
 }
+
+/// Machines with devices that are alike along axes.
+fn alike(rule: HopRule) -> Vec<(Hardware, Vec<u32>)> {
+    let ports = |of: &dyn Fn(usize) -> usize, count: usize| {
+        (0..count).map(|at| [device(at), End::Switch(switch(of(at)))]).collect::<Vec<_>>()
+    };
+    let rails = vec![links(ports(&|at| at / 4, 12), 450, 500_000), links(ports(&|at| 3 + at % 4, 12), 50, 2_500_000)];
+    let up = (0..6).map(|at| [switch(at / 2), switch(3 + at % 2)].map(End::Switch)).collect();
+    let tree = vec![links(ports(&|at| at / 4, 12), 50, 1_000_000), links(up, 25, 2_000_000)];
+    let torus =
+        (0..15).flat_map(|at| [[at, (at + 5) % 15], [at, at / 5 * 5 + (at + 1) % 5]].map(|pair| pair.map(device)));
+    let torus = vec![links(torus.collect(), 45, 1_000_000)];
+    vec![
+        (fabric(rule, 7, rails), vec![3, 4]),
+        (fabric(rule, 5, tree), vec![3, 4]),
+        (fabric(rule, 0, torus), vec![3, 5]),
+        (listed(rule, Wiring::Ring, 5), vec![5]),
+        (listed(rule, Wiring::Switch, 6), vec![2, 3]),
+    ]
+}
+
+/// A device that represents its images along an axis takes their time, and its links carry their loads.
+#[test]
+fn a_device_represents_its_images() {
+    let mut random = fastrand::Rng::with_seed(31);
+    let mut collapsed = 0;
+    for case in 0..300 {
+        let rule = *random.choice(&BOTH).expect("some");
+        let (hardware, sizes) = alike(rule).swap_remove(case % 5);
+        let topology = wired(hardware, &sizes, None);
+        let bytes = *random.choice(&[64, 60_000, 1_000_000]).expect("some");
+        let mut builder = Builder::new(&topology);
+        let mut values = vec![builder.input(&[bytes])];
+        for _ in 0..random.usize(1..8) {
+            let [one, two] = [0, 1].map(|_| *random.choice(&values).expect("some"));
+            let axis = random.usize(0..sizes.len());
+            let by = random.i64(1..i64::from(sizes[axis]));
+            values.push(match random.u32(0..4) {
+                0 => builder.add(&[one, two]),
+                _ => builder.shift(one, axis, by, true, Route::Shortest),
+            });
+        }
+        let schedule = super::super::verify(&builder.schedule).expect("a sound schedule");
+        collapsed += usize::from(!super::super::collapsed(schedule, &topology).is_empty());
+        let all = super::super::run_uncollapsed(&builder.schedule, &topology).expect("a time");
+        assert_eq!(builder.time(&topology), all, "case {case}");
+    }
+    assert_eq!(collapsed, 300);
+}
