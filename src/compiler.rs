@@ -507,6 +507,7 @@ fn spread(topology: &Topology, costs: &dyn plan::Costs, whole: &Plan, request: R
     let budget = request.budget.within_moves(Budget::MOST_SHIFTED_MOVES).divided_by(Budget::SHARE_OF_A_SHIFT);
     let request = Request { alternatives: false, rewrites: false, budget, ..request };
     let mut found: Vec<(Time, Plan)> = Vec::new();
+    let mut restricted = 0;
     for _ in 0..Budget::MOST_SHIFTS {
         let Ok(plan) = plan::plan_as(&program, &balance, request) else { break };
         if balance.bound(&plan) >= most {
@@ -515,6 +516,10 @@ fn spread(topology: &Topology, costs: &dyn plan::Costs, whole: &Plan, request: R
         let busiest = balance.of(&plan).into_iter().max().unwrap_or_default();
         if busiest < most && !plan.is_alike(whole) && !found.iter().any(|(_, known)| known.is_alike(&plan)) {
             found.push((busiest, plan.clone()));
+        }
+        restricted += usize::from(plan.stop == plan::Stop::Memory);
+        if restricted == Budget::MOST_RESTRICTED_SHIFTS {
+            break;
         }
         balance = balance.shifted(&plan);
     }

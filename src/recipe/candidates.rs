@@ -99,7 +99,7 @@ impl Tuner<'_> {
         };
         // The devices of a fabric along several axes are like those along one.
         if let ([_, _, ..], Some((dim, axes)), None) = (&runs[..], self.joined(problem), problem.asked) {
-            all.extend(self.along(problem, axes, dim)?);
+            all.extend(self.along(problem, axes, dim).unwrap_or_default());
         }
         // Libraries have methods along one axis, and direct messages over any number of axes.
         let library = runs.iter().flat_map(|(run, _)| library(&self.topology, problem.kind, *run)).collect::<Vec<_>>();

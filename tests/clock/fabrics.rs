@@ -144,6 +144,20 @@ fn fat_tree_four_to_one() {
     );
 }
 
+/// Messages in rounds may be requested, also where an exchange axis by axis is faster.
+#[test]
+fn rounds_on_request() {
+    let options = Options { hardware: Some(hardware(rails(2, 4))), ..Options::default() };
+    let methods = |line_end: &str| {
+        let text = format!("{}{line_end}", program("AllToAll", "D: 2, X: 4").trim_end());
+        let compiled = compile_by(&text, &options);
+        proof::prove(&compiled.schedule).expect("a correct schedule");
+        compiled.schedule.ids().filter_map(|id| compiled.schedule.operation(id).method).dedup().collect_vec()
+    };
+    assert_eq!(methods(" using routed\n"), ["routed"]);
+    assert!(!methods("\n").contains(&"routed"));
+}
+
 /// Latencies are a tenth of an exchange, and one in twenty parts of a gather around all devices.
 #[test]
 fn fat_trees_of_128_hosts() {
