@@ -4,7 +4,7 @@
 use crate::common::{compile_by, first_collective};
 use crate::laws::collective_over;
 use itertools::Itertools;
-use shardc::compiler::Options;
+use shardc::compiler::{self, Options};
 use shardc::mesh::Wiring;
 use shardc::report::step_bound;
 use shardc::sim::{clock, proof};
@@ -144,18 +144,18 @@ fn fat_tree_four_to_one() {
     );
 }
 
-/// Messages in rounds may be requested, also where an exchange axis by axis is faster.
+/// Messages in rounds may be requested where no device forwards, as between nodes of rails.
 #[test]
 fn rounds_on_request() {
-    let options = Options { hardware: Some(hardware(rails(2, 4))), ..Options::default() };
-    let methods = |line_end: &str| {
-        let text = format!("{}{line_end}", program("AllToAll", "D: 2, X: 4").trim_end());
-        let compiled = compile_by(&text, &options);
-        proof::prove(&compiled.schedule).expect("a correct schedule");
-        compiled.schedule.ids().filter_map(|id| compiled.schedule.operation(id).method).dedup().collect_vec()
-    };
-    assert_eq!(methods(" using routed\n"), ["routed"]);
-    assert!(!methods("\n").contains(&"routed"));
+    let text = |mesh: &str| format!("{} using routed\n", program("AllToAll", mesh).trim_end());
+    let options = |machine| Options { hardware: Some(hardware(machine)), ..Options::default() };
+    let schedule = compile_by(&text("L: 2, X: 8"), &options(fat_tree(2, 4))).schedule;
+    proof::prove(&schedule).expect("a correct schedule");
+    let methods = schedule.ids().filter_map(|id| schedule.operation(id).method).unique().collect_vec();
+    assert_eq!(methods, ["routed"]);
+    let program = compiler::check(&text("D: 2, X: 4")).0.expect("a program");
+    let found = compiler::compile(&program, &options(rails(2, 4))).expect_err("no direct routes");
+    assert!(found.iter().any(|found| found.code == "method-not-applicable"), "{found:?}");
 }
 
 /// Latencies are a tenth of an exchange, and one in twenty parts of a gather around all devices.
