@@ -7,17 +7,8 @@
 
 use super::demand::{Demand, Piece};
 use super::graph::{Graph, UNLIMITED};
-use super::load::Load;
+use super::load::{Cut, Load};
 use super::{nearby, sets};
-
-/// A set of nodes and the traffic that must enter it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Cut {
-    /// Membership of each node, switches included.
-    pub inside: Vec<bool>,
-    /// Pieces that must enter, over the capacity of the links into the set.
-    pub load: Load,
-}
 
 /// The devices fixed inside or outside before the search.
 #[derive(Clone, Debug, Default)]

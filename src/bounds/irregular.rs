@@ -3,7 +3,7 @@
 use super::cuts::Effort;
 use super::demand::Demand;
 use super::graph::Graph;
-use super::load::{Load, Units};
+use super::load::{Cut, Load, Units};
 use super::metric::Measure;
 use super::reason::{Reason, Region, name_devices};
 use super::{Bound, Certificate, cuts, metric, nearby, partitions};
@@ -15,7 +15,7 @@ pub const MOST_DEVICES: usize = 64;
 
 /// The quantity a load counts.
 enum Counted {
-    Cut(cuts::Cut),
+    Cut(Cut),
     Parts(partitions::Parts),
     Measure(Measure),
 }
@@ -113,7 +113,7 @@ fn mean_rate(graph: &Graph, axis: Option<crate::mesh::AxisId>) -> u128 {
     sum / count.max(1)
 }
 
-fn region(graph: &Graph, demand: &Demand, cut: &cuts::Cut, mesh: &Mesh, units: Units) -> Region {
+fn region(graph: &Graph, demand: &Demand, cut: &Cut, mesh: &Mesh, units: Units) -> Region {
     let inside: Vec<DeviceId> = mesh.devices().filter(|device| cut.inside[device.index()]).collect();
     let links = graph.links().filter(|link| cut.inside[link.to] && !cut.inside[link.from]).count();
     let pieces = cut.load.pieces;

@@ -54,6 +54,15 @@ impl Ord for Load {
     }
 }
 
+/// A set of nodes and the traffic that must enter it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Cut {
+    /// Membership of each node, switches included.
+    pub inside: Vec<bool>,
+    /// Pieces that must enter, over the capacity of the links into the set.
+    pub load: Load,
+}
+
 /// The units of a [`Load`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Units {

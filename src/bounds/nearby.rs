@@ -6,10 +6,9 @@
 //! devices are partitions for the bound of an AllReduce. Switches are on the side where they cost less, one by one: any
 //! side gives a bound.
 
-use super::cuts::Cut;
 use super::demand::{Demand, Piece};
 use super::graph::{Graph, Length};
-use super::load::Load;
+use super::load::{Cut, Load};
 use super::partitions::Parts;
 use crate::units::Time;
 use itertools::Itertools;
