@@ -55,8 +55,11 @@ pub struct Graph {
     rate: u128,
     links: DiGraph<(), Link, u32>,
     /// The distances found so far, by their sources.
-    known: RefCell<FxHashMap<(Length, Vec<usize>), Rc<[Option<Time>]>>>,
+    known: RefCell<FxHashMap<(Length, Vec<usize>), Distances>>,
 }
+
+/// The distance of each node; `None` if unreachable.
+pub type Distances = Rc<[Option<Time>]>;
 
 impl Graph {
     /// Creates a graph; nodes from `devices` on are switches.
@@ -186,12 +189,12 @@ impl Graph {
         flow
     }
 
-    /// Distance of each node from the nearest of `sources`; `None` if unreachable. It is found once.
-    pub fn distances(&self, sources: &[usize], length: Length) -> Rc<[Option<Time>]> {
+    /// Distance of each node from the nearest of `sources`. It is found once.
+    pub fn distances(&self, sources: &[usize], length: Length) -> Distances {
         let key = (length, sources.to_vec());
         let known = self.known.borrow().get(&key).cloned();
         known.unwrap_or_else(|| {
-            let found: Rc<[Option<Time>]> = self.found(sources, length).into();
+            let found: Distances = self.found(sources, length).into();
             self.known.borrow_mut().insert(key, Rc::clone(&found));
             found
         })

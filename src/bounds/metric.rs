@@ -4,12 +4,11 @@
 //! elsewhere gives the bound of an AllToAll on rings and lines.
 
 use super::demand::Demand;
-use super::graph::{Graph, Length};
+use super::graph::{Distances, Graph, Length};
 use super::load::Load;
 use crate::mesh::AxisId;
 use crate::units::Time;
 use std::collections::{BTreeMap, BTreeSet};
-use std::rc::Rc;
 
 /// The links that a measure counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -49,7 +48,7 @@ fn load(graph: &Graph, demand: &Demand, measure: Measure) -> Load {
 
 /// The distance of each piece to its farthest destination; `None` without a path.
 fn farthest(graph: &Graph, demand: &Demand, length: Length) -> Vec<Option<Time>> {
-    let mut known: BTreeMap<&[usize], Rc<[Option<Time>]>> = BTreeMap::new();
+    let mut known: BTreeMap<&[usize], Distances> = BTreeMap::new();
     let mut of_pieces = Vec::with_capacity(demand.pieces.len());
     for piece in &demand.pieces {
         let mut far = Some(Time::ZERO);
