@@ -113,7 +113,7 @@ impl Budget {
     pub const SHARE_OF_A_SHIFT: u64 = 12;
     /// Moves that such a search keeps; meshes with many axes use a restricted move set.
     pub const MOST_SHIFTED_MOVES: usize = 50_000;
-    /// Such searches after which no more are made: they take as long as the search for the plan itself, and find little.
+    /// Searches with a restricted move set after which no more are made: each takes as long as the search for the plan itself.
     pub const MOST_RESTRICTED_SHIFTS: usize = 2;
     /// Steps of a plan for which they are made; longer plans take seconds each.
     pub const MOST_SHIFTED_STEPS: usize = 500;

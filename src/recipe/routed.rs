@@ -85,11 +85,9 @@ impl Tuner<'_> {
         };
         Some(Candidate::new(stage, counts, LEAST_SAVING))
     }
-}
 
-impl Tuner<'_> {
     /// An exchange over a fabric by direct messages in rounds, which share no links; `None` if there are too many devices,
-    /// or other groups share the links.
+    /// a device forwards messages, or other groups share the links.
     pub(super) fn exchanged_in_rounds(&self, problem: &Problem) -> Option<Candidate<'static>> {
         let mesh = &self.topology.mesh;
         let (from, leaving) = problem.on().next()?;

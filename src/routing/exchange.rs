@@ -24,6 +24,7 @@ pub fn exchange(network: &Network, messages: &[usize]) -> Vec<Round> {
     let mut waiting: Vec<usize> = (0..messages.len()).collect();
     waiting.sort_by_key(|message| (distance(*message), *message));
     let mut free = vec![0u64; network.busy.len()];
+    let mut sent = vec![false; messages.len()];
     let mut starts: Vec<(u64, usize, usize)> = Vec::with_capacity(messages.len());
     let mut now = 0;
     while !waiting.is_empty() {
@@ -34,11 +35,10 @@ pub fn exchange(network: &Network, messages: &[usize]) -> Vec<Round> {
             .map(|place| (Reverse(most(waiting[place])), place))
             .collect();
         ready.sort_unstable();
-        let mut started = vec![false; waiting.len()];
         for (_, place) in ready {
             let message = waiting[place];
             if is_free(&free, message) {
-                started[place] = true;
+                sent[message] = true;
                 for link in links(message) {
                     free[link] = now + network.busy[link];
                     left[link] -= network.busy[link];
@@ -46,11 +46,7 @@ pub fn exchange(network: &Network, messages: &[usize]) -> Vec<Round> {
                 starts.push((now, message, messages[message]));
             }
         }
-        let mut place = 0;
-        waiting.retain(|_| {
-            place += 1;
-            !started[place - 1]
-        });
+        waiting.retain(|message| !sent[*message]);
         let next = free.iter().copied().filter(|time| *time > now).min();
         now = next.unwrap_or(now);
     }

@@ -143,7 +143,7 @@ impl Topology {
         Link { axis: AxisId::new(axis), side, device: DeviceId(u32::try_from(device).expect("a device of the mesh")) }
     }
 
-    /// The row of a link: all links of one side along one axis.
+    /// The row of a link: all links of one side along one axis. Those of a fabric have no rows.
     pub fn row(&self, id: LinkId) -> u32 {
         u32::try_from(id.index() / self.machine.device_count()).expect("links are numbered with 32 bits")
     }
