@@ -427,7 +427,7 @@ struct Taken {
 
 /// As [`plan()`], with what had to be made for it.
 fn taken(program: &Program, topology: &Topology, options: &Options) -> Result<Taken, Diagnostics> {
-    let requested = program.values.iter().filter_map(|value| value.method);
+    let requested = program.values.iter().filter_map(|value| value.using.method);
     let costs = options.costs.with_methods(requested, topology, options.lowering);
     let request = Request {
         written: false,
@@ -558,12 +558,13 @@ fn as_a_whole(
         None => tuner(),
     };
     let overlapped = |plan: Plan, in_sequence: Option<&Schedule>| match options.overlap {
-        Overlapping::None => plan,
+        Overlapping::None => Ok(plan),
         Overlapping::Auto => {
             let tuner = |pieces| tuner().sharing(&first).repeated(pieces);
             let whole = overlap::overlapped(plan.clone(), in_sequence, tuner, &machine, effort);
             // A bundle may receive more bytes than its collectives.
-            if expect::within_limits(&whole, topology).is_ok() { whole } else { plan }
+            let plan = if expect::within_limits(&whole, topology).is_ok() { whole } else { plan };
+            overlap::unmet(&plan).map_or(Ok(plan), |unmet| Err(Diagnostics::of(&unmet)))
         }
     };
     let resharded = match options.reshard {
@@ -571,8 +572,8 @@ fn as_a_whole(
         Resharding::Auto | Resharding::Chains => None,
     };
     let resharded = resharded.filter(|plan| expect::within_limits(plan, topology).is_ok());
-    let resharded = resharded.map(|plan| overlapped(plan, None));
-    let plan = overlapped(plan, made.as_ref().map(|(schedule, _)| schedule));
+    let resharded = resharded.and_then(|plan| overlapped(plan, None).ok());
+    let plan = overlapped(plan, made.as_ref().map(|(schedule, _)| schedule))?;
     Ok(match resharded.filter(|other| other.time() < plan.time()) {
         Some(plan) => Taken { plan, made: None },
         None => {

@@ -75,7 +75,7 @@ pub fn unsupported_methods(program: &Program, topology: &Topology) -> Vec<LowerE
     let flaw = |value: &Value| {
         let Definition::Collective { collective, from, operand } = &value.definition else { return None };
         let several = |axis: AxisId| program.mesh.size(axis) > 1;
-        let method = value.method.filter(|_| collective.axes(from, &program.mesh).iter().all(several))?;
+        let method = value.using.method.filter(|_| collective.axes(from, &program.mesh).iter().all(several))?;
         let from = program.layout(*operand, from.clone());
         tuner.supports(collective, &from, method).err().map(|flaw| error(&flaw, value.span.into()))
     };

@@ -3,9 +3,12 @@
 //! Costs of steps add up, but their times overlap. Therefore whole schedules are timed on the clock, and the fastest is
 //! chosen. All of them compute the same result, which the proof checks for the chosen one.
 
+mod requested;
+
 use crate::lower;
 use crate::plan::{self, unroll};
 use crate::plan::{Division, Listing, Order, Overlap, Pipeline, Plan, Run, StepId, StepOp, Whole, runs};
+use crate::program::PieceCount;
 use crate::recipe::{self, Tuner};
 use crate::schedule::{Schedule, Verified};
 use crate::sim::usage::StepUsage;
@@ -14,6 +17,8 @@ use crate::syntax::Measure;
 use crate::topology::Topology;
 use crate::units::{Bytes, Time};
 use itertools::Itertools;
+use requested::Request;
+pub use requested::unmet;
 use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -23,9 +28,6 @@ const FIRST_PIECES: [u64; 3] = [2, 4, 16];
 
 /// Numbers of pieces from which local search starts.
 const FEW_PIECES: [u64; 2] = [2, 4];
-
-/// Most pieces of a run.
-const MOST_PIECES: u64 = 64;
 
 /// Divisions near one, by the length of a shard: other numbers of pieces, and shorter pieces at the ends, where they are
 /// exposed.
@@ -114,7 +116,7 @@ pub fn improved<'a>(plan: Plan, tuner: impl Fn(u64) -> Tuner<'a>, topology: &Top
 
 /// The tuners by number of pieces.
 fn tuners<'a>(tuner: impl Fn(u64) -> Tuner<'a>) -> BTreeMap<u64, Tuner<'a>> {
-    let counts = (0..=MOST_PIECES.ilog2()).map(|step| 1 << step);
+    let counts = (0..=PieceCount::MOST.ilog2()).map(|step| 1 << step);
     counts.map(|pieces| (pieces, tuner(pieces))).collect()
 }
 
@@ -124,9 +126,9 @@ fn lowered(plan: &Plan, unrolled: &Plan, overlap: Overlap, topology: &Topology) 
     timed(plan, &schedule, overlap, topology)
 }
 
-/// An overlap with the figures of the whole plan; `None` if that takes no less time than its steps in sequence, needs more
-/// memory than the limit, or is too large to be proven. Steps in program order overlap, too: links work while devices
-/// compute.
+/// An overlap with the figures of the whole plan; `None` if that takes no less time than its steps in sequence and is not
+/// requested, needs more memory than the limit, or is too large to be proven. Steps in program order overlap, too: links
+/// work while devices compute.
 ///
 /// - `schedule`: of the plan with this overlap and with its repeats unrolled.
 fn timed(plan: &Plan, schedule: &Schedule, overlap: Overlap, topology: &Topology) -> Option<Overlap> {
@@ -134,7 +136,9 @@ fn timed(plan: &Plan, schedule: &Schedule, overlap: Overlap, topology: &Topology
         return None;
     }
     let schedule = Verified::emitted(schedule);
-    let time = clock::run_below(schedule, topology, plan.totals().time()).ok()??.makespan;
+    let is_requested = !overlap.is_none() && !requested::requests(plan).is_empty();
+    let most = if is_requested { Time::MAX } else { plan.totals().time() };
+    let time = clock::run_below(schedule, topology, most).ok()??.makespan;
     // What overlaps in a few iterations may be too much to be held in all of them.
     let peak = usage::of(schedule).peak;
     let whole = Some(Whole { time, peak });
@@ -199,6 +203,8 @@ struct Search<'a> {
     topology: &'a Topology,
     /// The memory limit of the program.
     memory: Option<Bytes>,
+    /// The pieces that statements request.
+    requests: Vec<Request>,
     /// Operations of the whole plan without overlap.
     operations: usize,
     /// Devices that the clock follows.
@@ -236,6 +242,7 @@ impl<'a> Search<'a> {
             tuners,
             topology,
             memory: memory(plan),
+            requests: requested::requests(plan),
             operations: 0,
             followed: 1,
             left: effort,
@@ -251,7 +258,9 @@ impl<'a> Search<'a> {
         let verified = Verified::emitted(&schedule);
         let collapsed = clock::collapsed(verified, topology).group_size(&schedule.mesh);
         search.followed = schedule.mesh.device_count() / usize::try_from(collapsed).unwrap_or(1).max(1);
-        search.spend(&schedule)?;
+        if search.spend(&schedule).is_none() && search.requests.is_empty() {
+            return None;
+        }
         let timing = clock::run_below(verified, topology, Time::MAX).ok()??;
         (search.time, search.operations) = (timing.makespan, schedule.operations.node_count());
         search.made = search.operations;
@@ -259,7 +268,8 @@ impl<'a> Search<'a> {
         let engines = timing.engines.iter().copied().max().unwrap_or_default();
         let busy = engines.max(timing.busiest_link_time());
         // One message takes less time than several small ones, also on links that are always busy.
-        (search.is_saved(busy, usize::MAX) || !plan::alike(plan).is_empty()).then_some(search)
+        let may_save = search.is_saved(busy, usize::MAX) || !plan::alike(plan).is_empty();
+        (may_save || !search.requests.is_empty()).then_some(search)
     }
 
     /// Counts a trial; `None` once the effort is spent.
@@ -295,11 +305,16 @@ impl<'a> Search<'a> {
         }
         let schedule = self.schedule(overlap)?;
         self.spend(&schedule)?;
-        let verified = Verified::emitted(&schedule);
-        let time = clock::run_below(verified, self.topology, self.time).ok()??.makespan;
-        let made = schedule.operations.node_count();
+        let (time, made) = self.figures(&schedule, self.time)?;
+        self.is_saved(time, made).then_some((time, made))
+    }
+
+    /// The time and the operations of a schedule; `None` if it takes longer than a time or needs more memory than the limit.
+    fn figures(&self, schedule: &Schedule, most: Time) -> Option<(Time, usize)> {
+        let verified = Verified::emitted(schedule);
+        let time = clock::run_below(verified, self.topology, most).ok()??.makespan;
         let fits = self.memory.is_none_or(|most| usage::of(verified).peak <= most);
-        (self.is_saved(time, made) && fits).then_some((time, made))
+        fits.then_some((time, schedule.operations.node_count()))
     }
 
     /// Keeps an overlap if it is faster.
@@ -309,6 +324,14 @@ impl<'a> Search<'a> {
             (self.best, self.time, self.made) = (overlap, time, made);
         }
         faster.is_some()
+    }
+
+    /// An overlap with its figures, whatever the best so far and the effort.
+    fn known(&mut self, overlap: Overlap) -> Option<Found> {
+        let schedule = self.schedule(&overlap)?;
+        let _ = self.spend(&schedule);
+        let (time, made) = self.figures(&schedule, Time::MAX)?;
+        Some(Found { overlap, time, made })
     }
 
     /// The best so far.
@@ -324,7 +347,8 @@ impl<'a> Search<'a> {
     /// The best overlap found; `None` if none is faster.
     fn best(mut self) -> Option<Overlap> {
         let effort = self.left;
-        self.take(Overlap { order: Order::Ready, ..Overlap::default() });
+        self.split_requested();
+        self.take(Overlap { order: Order::Ready, ..self.best.clone() });
         let windows = self.windows();
         let start = self.found();
         self.split(&windows);
@@ -352,8 +376,18 @@ impl<'a> Search<'a> {
         if windows.len() * self.operations > MOST_AT_ONCE {
             return None;
         }
+        let requested = known.pipelines.iter().filter(|pipeline| self.is_requested(pipeline)).cloned().collect_vec();
+        let is_free = requested.is_empty();
+        if !is_free {
+            let found = self.known(Overlap { pipelines: requested, order: Order::Ready, ..Overlap::default() })?;
+            self.resume(found);
+        }
         let start = self.found();
-        if !known.is_none() && !self.take(Overlap { whole: None, before: BTreeMap::new(), ..known.clone() }) {
+        let known = Overlap { whole: None, before: BTreeMap::new(), ..known.clone() };
+        if !is_free {
+            let found = self.known(known)?;
+            self.resume(found);
+        } else if !known.is_none() && !self.take(known) {
             return None;
         }
         let before = self.time;
@@ -364,7 +398,46 @@ impl<'a> Search<'a> {
     /// The runs that may be split. What may save most comes first: the rest is soon seen to save less.
     fn windows(&self) -> Vec<Run> {
         let windows: BTreeSet<Run> = runs(self.plan).iter().flat_map(|run| run.windows(self.plan)).collect();
-        windows.into_iter().sorted_by_key(|run| Reverse(self.hidden(run))).collect()
+        let windows = windows.into_iter().filter(|run| !self.requests.iter().any(|request| request.keeps_whole(run)));
+        windows.sorted_by_key(|run| Reverse(self.hidden(run))).collect()
+    }
+
+    /// Whether a statement requests this pipeline.
+    fn is_requested(&self, pipeline: &Pipeline) -> bool {
+        self.requests.iter().any(|request| request.is_met_by(pipeline))
+    }
+
+    /// Splits the runs that statements request, each in the fastest way, even if it takes longer than whole steps.
+    fn split_requested(&mut self) {
+        if self.requests.is_empty() {
+            return;
+        }
+        let windows = self.windows();
+        for request in self.requests.clone() {
+            let before = self.best.pipelines.clone();
+            if before.iter().any(|pipeline| request.is_met_by(pipeline)) {
+                continue;
+            }
+            let mut fastest: Option<Found> = None;
+            for run in windows.iter().filter(|run| request.allows(run) && run.fits(&before)) {
+                // Another statement may request more or fewer pieces.
+                if self.requests.iter().any(|other| other.count() != request.count() && other.allows(run)) {
+                    continue;
+                }
+                let division = request.division(run, self.plan);
+                let Some(pipeline) = division.and_then(|division| self.cut(run, division)) else { continue };
+                let pipelines = before.iter().cloned().chain([pipeline]).collect();
+                let found = self.known(Overlap { pipelines, order: Order::Ready, ..Overlap::default() });
+                let found = found.filter(|found| fastest.as_ref().is_none_or(|fastest| found.time < fastest.time));
+                fastest = found.or(fastest);
+                if self.left == 0 && fastest.is_some() {
+                    break;
+                }
+            }
+            if let Some(found) = fastest {
+                self.resume(found);
+            }
+        }
     }
 
     /// The runs without steps of the bundles of the best overlap.
@@ -449,6 +522,9 @@ impl<'a> Search<'a> {
             if at >= others.len() {
                 break;
             }
+            if self.is_requested(&others[at]) {
+                continue;
+            }
             let own = others.remove(at).run();
             for run in windows.iter().filter(|run| run.fits(&others) && **run != own) {
                 for pieces in FEW_PIECES {
@@ -483,7 +559,8 @@ impl<'a> Search<'a> {
     /// Divides the runs of the best overlap in other ways, as long as that is faster: those of one shape alike.
     fn divide_nearby(&mut self) {
         let shape = |at: &usize| self.best.pipelines[*at].run().shape(self.plan);
-        let alike = (0..self.best.pipelines.len()).into_group_map_by(shape).into_values().sorted();
+        let is_free = |at: &usize| !self.is_requested(&self.best.pipelines[*at]);
+        let alike = (0..self.best.pipelines.len()).filter(is_free).into_group_map_by(shape).into_values().sorted();
         for (group, near) in alike.cartesian_product(NEAR) {
             while let Some(overlap) = self.divided(&group, near)
                 && self.take(overlap)
@@ -497,7 +574,7 @@ impl<'a> Search<'a> {
         for at in places {
             let (run, division) = (self.best.pipelines[*at].run(), self.best.pipelines[*at].division);
             let (length, _) = run.shards(self.plan)?;
-            let other = near(division, length).filter(|other| (2..=MOST_PIECES).contains(&other.equal()))?;
+            let other = near(division, length).filter(|other| (2..=PieceCount::MOST).contains(&other.equal()))?;
             overlap.pipelines[*at] = self.cut(&run, other)?;
         }
         Some(overlap)
@@ -580,7 +657,7 @@ impl<'a> Search<'a> {
 
     /// Splits all runs of a shape or none.
     fn shape_by_shape(&mut self, shapes: &[Shape<'_>]) {
-        let mut pipelines: Vec<Pipeline> = Vec::new();
+        let mut pipelines = self.best.pipelines.clone();
         for shape in shapes {
             let Some((_, division)) = shape.saved else { continue };
             let mut more = pipelines.clone();
@@ -604,8 +681,10 @@ impl<'a> Search<'a> {
             );
         }
         saving.sort_by_key(|(ticks, _, run)| (Reverse(*ticks), *run));
-        let mut pipelines: Vec<Pipeline> = Vec::new();
-        let mut taken: BTreeSet<StepId> = BTreeSet::new();
+        let mut pipelines = self.best.pipelines.clone();
+        let requested = pipelines.len();
+        let mut taken: BTreeSet<StepId> =
+            pipelines.iter().flat_map(|pipeline| pipeline.steps.keys().copied()).collect();
         for (_, division, run) in saving {
             if run.steps().all(|id| !taken.contains(&id)) {
                 taken.extend(run.steps());
@@ -613,8 +692,8 @@ impl<'a> Search<'a> {
             }
         }
         // Together they may be too many operations, or slower: then only those that save most.
-        while !pipelines.is_empty() && !self.take_with(&[], pipelines.clone()) {
-            pipelines.truncate(pipelines.len() / 2);
+        while pipelines.len() > requested && !self.take_with(&[], pipelines.clone()) {
+            pipelines.truncate(requested + (pipelines.len() - requested) / 2);
         }
     }
 
@@ -624,7 +703,7 @@ impl<'a> Search<'a> {
         let whole = self.time_alone(&steps, &Overlap::default())?;
         let mut best: Option<(u128, Division)> = None;
         let mut pieces = 2;
-        while pieces <= MOST_PIECES {
+        while pieces <= PieceCount::MOST {
             let Some(pipeline) = self.cut(run, Division::even(pieces)) else { break };
             let overlap = Overlap { pipelines: vec![pipeline], order: Order::Ready, ..Overlap::default() };
             let now = self.time_alone(&steps, &overlap)?;
@@ -672,7 +751,7 @@ impl<'a> Search<'a> {
             let pipeline = self.cut(run, Division::even(pieces));
             pipeline.is_some_and(|pipeline| self.take_with(&before, vec![pipeline]))
         };
-        let doubled = (1..).map(|step| first << step).take_while(|pieces| *pieces <= MOST_PIECES);
+        let doubled = (1..).map(|step| first << step).take_while(|pieces| *pieces <= PieceCount::MOST);
         let more = doubled.take_while(|pieces| take(*pieces)).count();
         let halved = (1..).map(|step| first >> step).take_while(|pieces| more == 0 && *pieces >= 2);
         let _ = halved.take_while(|pieces| take(*pieces)).count();

@@ -8,7 +8,7 @@ use crate::layout::{Dim, Layout, Sharding};
 use crate::mesh::{Axes, AxisId};
 use crate::operator::Operator;
 use crate::plan::{Plan, StepId, StepOp};
-use crate::program::{Alias, Definition, ValueId, Wanted};
+use crate::program::{Alias, Definition, Using, ValueId, Wanted};
 use crate::span::Span;
 use crate::supply::Supply;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -676,8 +676,8 @@ impl<'a> Speller<'a> {
         } else {
             self.fresh(&name)
         };
-        let using = self.plan.program.value(step.user).method;
-        let using = using.map_or_else(String::new, |method| format!(" using {}", method.name()));
+        let using = Some(self.plan.program.value(step.user).using).filter(|using| *using != Using::default());
+        let using = using.map_or_else(String::new, |using| format!(" using {using}"));
         let made =
             collective.apply(&from.sharding, mesh).filter(|made| head.contains('(') && *made != step.layout.sharding);
         let to = self.brackets(step.value, id);

@@ -268,7 +268,7 @@ impl Export {
         let name = program.name(plan.step(id).value);
         let dims = from.dims.iter().map(|dim| program.dims.name(dim.id)).collect();
         let lowering = Lowering { keep_all_gather: false, bitwise: self.common.bitwise };
-        let method = program.value(plan.step(id).user).method;
+        let method = program.value(plan.step(id).user).using.method;
         let alone = recipe::alone(&made.topology, lowering, (collective, from), (&name, dims), method);
         let Some((schedule, _)) = alone else {
             return Err(Failure::Call("this collective cannot be exported by itself".to_owned()));

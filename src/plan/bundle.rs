@@ -13,6 +13,7 @@ use super::{Budget, Plan, StepId, StepOp};
 use crate::collective::Collective;
 use crate::layout::{Dim, DimId, Layout, Sharding};
 use crate::mesh::{Axes, AxisSet, Mesh};
+use crate::program::Using;
 use crate::recipe::{Chosen, Tuner};
 use crate::sim::usage::StepUsage;
 use crate::units::Time;
@@ -134,7 +135,7 @@ pub fn alike(plan: &Plan) -> Vec<Alike> {
         // Functions before or after a combination, such as the division of a mean, apply to one array.
         let operator = from.sharding.operator;
         let is_plain = matches!(kind, Kind::Gather(_)) || operator.combiner() == operator;
-        if !is_plain || operator.is_root() || plan.program.value(step.user).method.is_some() {
+        if !is_plain || operator.is_root() || plan.program.value(step.user).using != Using::default() {
             continue;
         }
         let adds = (from.sharding.open, format!("{operator:?} {:?}", from.dtype));

@@ -595,7 +595,7 @@ impl Plan {
             let expected = usage::expected(step, self.operand(id), is_inside, &self.program.mesh);
             let mut next = Step { usage: expected, ..step.clone() };
             if let (StepOp::Collective(collective), Some(from)) = (&step.op, self.operand(id)) {
-                let asked = self.program.value(step.user).method;
+                let asked = self.program.value(step.user).using.method;
                 let recipe = tuner.choose(collective, from, asked);
                 // A collective that is too large to time is not lowered, so it is not counted either.
                 if let Ok(chosen) = &recipe
@@ -608,7 +608,7 @@ impl Plan {
             }
             let (before, time) = (step.cost.time, next.cost.time);
             if time > before {
-                let is_asked = self.program.value(next.user).method.is_some();
+                let is_asked = self.program.value(next.user).using.method.is_some();
                 self.stop = self.stop.unless_optimal(if is_asked { Stop::Methods } else { Stop::Operations });
             }
             // A requested method may even be faster than planned.

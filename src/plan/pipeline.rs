@@ -346,7 +346,7 @@ impl Run {
         let of = |(id, cut): (&StepId, &Cut)| {
             let (step, operands) = (plan.step(*id), plan.operands(*id));
             let read = operands.iter().map(|operand| (place(*operand), &plan.step(*operand).layout)).collect_vec();
-            let method = plan.program.value(step.user).method;
+            let method = plan.program.value(step.user).using.method;
             let kernel = plan.kernel(*id).map(place);
             let leaves = plan.outputs.contains(id) || plan.steps.neighbors(*id).any(|user| place(user).is_none());
             format!("{:?} {read:?} {:?} {cut:?} {method:?} {kernel:?} {leaves} {:?}", step.op, step.layout, step.cost)
@@ -421,13 +421,19 @@ impl Run {
         true
     }
 
+    /// Whether shards divide into the pieces of a division.
+    pub fn divides(&self, plan: &Plan, division: Division) -> bool {
+        let (length, units) = (self.shards(plan).map(|(length, _)| length), division.units());
+        length.zip(units).is_some_and(|(length, units)| length.is_multiple_of(units))
+    }
+
     /// Splits the run into pieces; `None` if shards do not divide into them, or a collective has no recipe.
     ///
     /// - `tuner`: on the mesh of the plan.
     pub fn in_pieces(&self, plan: &Plan, division: Division, tuner: &Tuner<'_>) -> Option<Pipeline> {
-        let (length, shards) = self.shards(plan)?;
+        let (_, shards) = self.shards(plan)?;
         let units = division.units()?;
-        if !length.is_multiple_of(units) {
+        if !self.divides(plan, division) {
             return None;
         }
         let lengths: BTreeSet<u64> = division.lengths().into_iter().collect();
@@ -443,7 +449,7 @@ impl Run {
                     let moved = |length: &u64| {
                         let mut from = plan.step(plan.operands(*id)[0]).layout.clone();
                         from.dims[*dim].size = from.dims[*dim].size / units * length;
-                        let asked = plan.program.value(step.user).method;
+                        let asked = plan.program.value(step.user).using.method;
                         let chosen = tuner.choose(collective, &from, asked).ok()?;
                         chosen.time?;
                         let usage = tuner.usage(collective, &from, asked, &chosen);

@@ -5,13 +5,12 @@ use super::dtypes::ReportedDTypes;
 use super::error::{CheckError, Checked};
 use super::functions::Declared;
 use super::grid::Views;
-use super::{Alias, Definition, Expectation, Limit, Repeat, Value, ValueId, Wanted};
+use super::{Alias, Definition, Expectation, Limit, Repeat, Using, Value, ValueId, Wanted};
 use crate::diag::Diagnostics;
 use crate::dtype::DType;
 use crate::layout::{Dim, DimId, Dims, Sharding};
 use crate::link::DegradedLink;
 use crate::mesh::{AxisSet, Mesh};
-use crate::method::Method;
 use crate::operator::Operator;
 use crate::span::{Span, Spanned};
 use crate::syntax::{Ast, Name};
@@ -72,8 +71,8 @@ pub(super) struct Checker {
     /// The functions being checked, outermost first, by index.
     pub(super) calls: Vec<usize>,
     pub(super) diagnostics: Diagnostics,
-    /// The method requested by the current statement.
-    pub(super) method: Option<Method>,
+    /// How the collectives of the current statement are to be done.
+    pub(super) using: Using,
     /// The result name of the current statement.
     pub(super) target: Option<String>,
     /// The value of the current statement.
@@ -133,7 +132,7 @@ impl Checker {
             parts,
             views,
             reported_axes: BTreeSet::new(),
-            method: None,
+            using: Using::default(),
             target: None,
             assigned: None,
             lost: ast.lost.clone(),
@@ -167,14 +166,14 @@ impl Checker {
 
     /// Adds an unnamed value of free layout.
     pub(super) fn add(&mut self, dtype: DType, dims: Vec<Dim>, definition: Definition, span: Span) -> Checked<ValueId> {
-        let method = self.method;
+        let using = self.using;
         self.add_value(Value {
             name: None,
             dtype,
             dims,
             definition,
             wanted: Wanted::Free,
-            method,
+            using,
             pin: None,
             span,
             call: None,

@@ -72,9 +72,9 @@ impl Checker {
         }
         let definition = Definition::Collective { collective, from: from.clone(), operand };
         let (text, wanted) = (call.text, Wanted::Exact(to));
-        let method = self.method;
+        let using = self.using;
         let id =
-            self.add_value(Value { name: None, dtype, dims, definition, wanted, method, pin: None, span, call: None })?;
+            self.add_value(Value { name: None, dtype, dims, definition, wanted, using, pin: None, span, call: None })?;
         if let Some((written, name)) = result {
             self.collective_result(id, written, name, text, [at, span])?;
         }

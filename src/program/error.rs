@@ -921,6 +921,18 @@ pub(super) enum CheckError {
         help: String,
     },
 
+    #[error("{count} is not a number of pieces")]
+    #[diagnostic(
+        code("piece-count"),
+        help("a run of steps has 2 to {most} pieces; with `pipeline(1)` the steps stay whole")
+    )]
+    PieceCount {
+        count: u64,
+        most: u64,
+        #[label("number of pieces")]
+        at: Span,
+    },
+
     #[error("undeclared `{array}` is assumed to be an input of {dtype}")]
     #[diagnostic(code("implicit-input"), severity(Advice))]
     ImplicitInput {

@@ -5,7 +5,7 @@
 use super::checker::{Binding, Checker};
 use super::error::{Checked, Failure};
 use super::pick::Pick;
-use super::{Definition, Value, ValueId, Wanted};
+use super::{Definition, Using, Value, ValueId, Wanted};
 use crate::dtype::DType;
 use crate::function::{Binary, ByNumber, Function, Scalar};
 use crate::layout::{Dim, Sharding};
@@ -138,7 +138,7 @@ impl Checker {
             dims: vec![dim],
             definition: Definition::Input { supply: Supply::Counted },
             wanted: Wanted::Exact(Sharding::replicated(1)),
-            method: None,
+            using: Using::default(),
             pin: None,
             span,
             call: None,

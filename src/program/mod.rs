@@ -60,7 +60,9 @@ use crate::operator::Operator;
 use crate::span::{LineIndex, Span, Spanned};
 use crate::supply::Supply;
 use crate::syntax::{Ast, Name};
+use itertools::Itertools;
 use std::collections::BTreeMap;
+use std::fmt::{self, Display, Formatter};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -287,14 +289,45 @@ pub struct Value {
     pub definition: Definition,
     /// The requested layout.
     pub wanted: Wanted,
-    /// The requested method for its collectives.
-    pub method: Option<Method>,
+    /// How its collectives are to be done (`using`).
+    pub using: Using,
     /// The requested strategy of a product (`by`).
     pub pin: Option<Pin>,
     /// The statement or expression.
     pub span: Span,
     /// The outermost call that it is in the body of.
     pub call: Option<Span>,
+}
+
+/// How the collectives of a statement are to be done (`using`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Using {
+    /// Their method.
+    pub method: Option<Method>,
+    /// In how many pieces.
+    pub pieces: Option<PieceCount>,
+}
+
+impl Display for Using {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let method = self.method.map(|method| method.name().to_owned());
+        let pieces = self.pieces.map(|pieces| format!("pipeline({})", pieces.count));
+        write!(f, "{}", method.into_iter().chain(pieces).format(", "))
+    }
+}
+
+/// A requested number of pieces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PieceCount {
+    /// The number.
+    pub count: u64,
+    /// Where it is written.
+    pub at: Span,
+}
+
+impl PieceCount {
+    /// Most pieces of a run.
+    pub const MOST: u64 = 64;
 }
 
 /// The requested layout of a value.

@@ -44,8 +44,8 @@ impl Checker {
         };
         let dims = self.value(operand).dims.clone();
         let definition = Definition::Collective { collective, from, operand };
-        let (wanted, method) = (Wanted::Exact(to), self.method);
-        self.add_value(Value { name: None, dtype, dims, definition, wanted, method, pin: None, span, call: None })
+        let (wanted, using) = (Wanted::Exact(to), self.using);
+        self.add_value(Value { name: None, dtype, dims, definition, wanted, using, pin: None, span, call: None })
     }
 
     fn not_opened(

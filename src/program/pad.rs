@@ -13,7 +13,7 @@
 use super::checker::{Checker, quoted};
 use super::error::CheckError;
 use super::iota::PREFIX;
-use super::{Carried, Definition, Program, Value, ValueId, Wanted};
+use super::{Carried, Definition, Program, Using, Value, ValueId, Wanted};
 use crate::diag::Diagnostics;
 use crate::dtype::DType;
 use crate::function::{Filler, Function, Relation, Scalar};
@@ -247,7 +247,7 @@ impl Padder {
         let up = shift.by.rem_euclid(length);
         let part = |by| (Function::Shift(Shift { by, wraps: false, ..*shift }), operands.clone());
         let (stays, enters) = (part(up), part(up - length));
-        let like = Value { name: None, wanted: Wanted::Free, method: None, pin: None, ..value.clone() };
+        let like = Value { name: None, wanted: Wanted::Free, using: Using::default(), pin: None, ..value.clone() };
         let [stays, enters] = [stays, enters].map(|(function, operands)| {
             self.computed(Value { definition: Definition::Map { function, operands }, ..like.clone() })
         });
@@ -347,7 +347,7 @@ impl Padder {
             dims: of.dims.clone(),
             definition: Definition::Map { function, operands: vec![id] },
             wanted: if stay { of.wanted.clone() } else { Wanted::Free },
-            method: None,
+            using: Using::default(),
             pin: None,
             span,
             call: None,

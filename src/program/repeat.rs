@@ -19,7 +19,7 @@
 use super::checker::Checker;
 use super::error::{CheckError, Checked};
 use super::rewrite::Draft;
-use super::{Alias, Definition, Program, Value, ValueId, Wanted};
+use super::{Alias, Definition, Program, Using, Value, ValueId, Wanted};
 use crate::layout::Sharding;
 use crate::mesh::AxisSet;
 use crate::span::Span;
@@ -191,7 +191,7 @@ impl Checker {
                 dims,
                 definition,
                 wanted,
-                method: None,
+                using: Using::default(),
                 pin: None,
                 span,
                 call: None,
@@ -276,7 +276,7 @@ impl Checker {
                 dims,
                 definition,
                 wanted,
-                method: None,
+                using: Using::default(),
                 pin: None,
                 span,
                 call: None,

@@ -7,7 +7,7 @@
 //! It computes the same up to rounding: like a softmax it keeps intermediates in at least `f32`. Only `m` and `z`, which
 //! lack the dim, are combined over devices.
 
-use super::{Definition, Program, Value, ValueId, Wanted};
+use super::{Definition, Program, Using, Value, ValueId, Wanted};
 use crate::dtype::DType;
 use crate::function::{Binary, Filler, Function, Unary};
 use crate::layout::Dim;
@@ -81,7 +81,17 @@ impl Copy {
         let part = |dtype, keeps: bool, definition| {
             let dims = softmax.dims.iter().copied().filter(|own| keeps || *own != along).collect();
             let (name, wanted, span) = (None, Wanted::Free, softmax.span);
-            Value { name, dtype, dims, definition, wanted, method: None, pin: None, span, call: softmax.call }
+            Value {
+                name,
+                dtype,
+                dims,
+                definition,
+                wanted,
+                using: Using::default(),
+                pin: None,
+                span,
+                call: softmax.call,
+            }
         };
         let most = self.push(part(own, false, Definition::Reduce { operator: Operator::Max, operand }));
         // They are computed twice rather than kept: so both times they stay inside of a kernel.

@@ -5,7 +5,7 @@ use super::error::{CheckError, Checked, Failure};
 use super::expr::Operand;
 use super::layouts::{RequestedDim, Written};
 use super::pad::pad;
-use super::{Alias, Definition, Limit, Program, Value, ValueId, Wanted};
+use super::{Alias, Definition, Limit, PieceCount, Program, Using, Value, ValueId, Wanted};
 use crate::diag::{did_you_mean, nearest};
 use crate::dtype::DType;
 use crate::function::Function;
@@ -13,7 +13,7 @@ use crate::layout::{Dim, Sharding};
 use crate::method::Method;
 use crate::span::{LineIndex, Span};
 use crate::supply::Supply;
-use crate::syntax::{Brackets, Expr, ExprKind, Name, Statement, StatementKind, Target};
+use crate::syntax::{Brackets, Expr, ExprKind, Name, Statement, StatementKind, Target, UsingRef};
 use itertools::Itertools;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,11 +29,9 @@ impl Checker {
                 }
             }
             StatementKind::Assign { target, value, by, using } => {
-                // `auto` is what is done without a word.
-                let using = using.as_ref().filter(|name| name.node != "auto");
-                let method = using.map(|name| self.method_named(name)).transpose();
-                let assigned = method.and_then(|method| {
-                    self.method = method;
+                let using = using.as_ref().map(|using| self.using(using)).transpose();
+                let assigned = using.and_then(|using| {
+                    self.using = using.unwrap_or_default();
                     self.target = target.name.as_ref().map(|name| name.node.clone());
                     self.assigned = Some(value.span);
                     let before = self.values.len();
@@ -81,10 +79,24 @@ impl Checker {
         }
     }
 
+    /// How the collectives of a statement are to be done.
+    fn using(&self, using: &UsingRef) -> Checked<Using> {
+        // `auto` is what is done without a word.
+        let method = using.method.as_ref().filter(|name| name.node != "auto");
+        let method = method.map(|name| self.method_named(name)).transpose()?;
+        let pieces = using.pieces.as_ref().map(|pieces| PieceCount { count: pieces.node, at: pieces.span });
+        if let Some(PieceCount { count, at }) = pieces.filter(|pieces| !(1..=PieceCount::MOST).contains(&pieces.count))
+        {
+            return Err(CheckError::PieceCount { count, most: PieceCount::MOST, at }.into());
+        }
+        Ok(Using { method, pieces })
+    }
+
     fn method_named(&self, name: &Name) -> Checked<Method> {
         Method::from_name(&name.node).ok_or_else(|| {
             let known = || Method::ALL.into_iter().map(Method::name);
-            let help = match nearest(&name.node, known()) {
+            let pipeline = Some("pipeline(8)").filter(|_| name.node == "pipeline");
+            let help = match pipeline.or_else(|| nearest(&name.node, known())) {
                 Some(near) => did_you_mean(near),
                 None => match known().filter(|known| known.contains(name.node.as_str())).join(", ") {
                     none if none.is_empty() => format!("methods are auto, {}", known().join(", ")),
@@ -202,7 +214,7 @@ impl Checker {
             dims,
             definition,
             wanted,
-            method: None,
+            using: Using::default(),
             pin: None,
             span,
             call: None,
@@ -346,14 +358,14 @@ impl Checker {
                     id
                 } else {
                     let definition = Definition::Move { operand: id, written: moves };
-                    let method = self.method;
+                    let using = self.using;
                     self.add_value(Value {
                         name: None,
                         dtype,
                         dims,
                         definition,
                         wanted,
-                        method,
+                        using,
                         pin: None,
                         span,
                         call: None,

@@ -195,5 +195,5 @@ pub fn step_method_times(plan: &Plan, id: StepId, topology: &Topology, lowering:
     let step = plan.step(id);
     let StepOp::Collective(collective) = &step.op else { return None };
     let from = &plan.step(plan.operands(id)[0]).layout;
-    recipe::method_times(collective, from, topology, lowering, plan.program.value(step.user).method)
+    recipe::method_times(collective, from, topology, lowering, plan.program.value(step.user).using.method)
 }

@@ -4,7 +4,7 @@ use super::error::SyntaxError;
 use super::grammar::Rule;
 use super::{
     AxisDecl, CollectiveName, DimDecl, DimSize, Expr, ExprKind, KernelDecl, LinkDecl, Name, PartDecl, PinRef, SizeExpr,
-    SizeKind, SizeSign,
+    SizeKind, SizeSign, UsingRef,
 };
 use super::{Statement, StatementKind, Target};
 use crate::dtype::DType;
@@ -255,7 +255,7 @@ impl Builder {
                 Rule::donated => donated = Some(self.span(&part)),
                 Rule::value => value = find(part, Rule::expr),
                 Rule::by => by = Some(self.pin(part)),
-                Rule::using => using = find(part, Rule::method).map(|pair| self.name(&pair)),
+                Rule::using => using = Some(self.using(part)?),
                 Rule::result => {
                     let mut parts = part.into_inner();
                     let arrow = parts.next().map(|arrow| self.span(&arrow)).unwrap_or_default();
@@ -287,11 +287,11 @@ impl Builder {
                     at: arrow.into(),
                     help: Some("declare an input on its own line: `A: bf16[I, J]`".to_owned()),
                 }),
-                None => match (by.map(|pin| ("by", pin.strategy)), using.map(|method| ("using", method))) {
-                    (Some((word, name)), _) | (None, Some((word, name))) => Err(SyntaxError::UnexpectedText {
+                None => match (by.map(|pin| ("by", pin.strategy.span)), using.map(|using| ("using", using.span()))) {
+                    (Some((word, span)), _) | (None, Some((word, span))) => Err(SyntaxError::UnexpectedText {
                         found: word.to_owned(),
                         expected: "the end of the statement".to_owned(),
-                        at: name.span.into(),
+                        at: span.into(),
                         help: Some("an input has no collectives; write this where the array is used".to_owned()),
                     }),
                     (None, None) => self.input(left, typing, donated.is_some()),
@@ -342,9 +342,17 @@ impl Builder {
         }
     }
 
+    /// The clause `using meet_in_middle_ring, pipeline(8)`.
+    fn using(&self, pair: Pair<'_, Rule>) -> Result<UsingRef> {
+        let method = find(pair.clone(), Rule::method).map(|method| self.name(&method));
+        let pieces = find(pair, Rule::pipeline).and_then(|pipeline| find(pipeline, Rule::integer));
+        let pieces = pieces.map(|pieces| self.integer(&pieces)).transpose()?;
+        Ok(UsingRef { method, pieces })
+    }
+
     /// Checks that a bare value is an unnamed output: a collective or an array with brackets states its layout; any other
     /// value needs a name.
-    fn value_alone(&self, value: Expr, by: Option<PinRef>, using: Option<Name>) -> Result<StatementKind> {
+    fn value_alone(&self, value: Expr, by: Option<PinRef>, using: Option<UsingRef>) -> Result<StatementKind> {
         match &value.kind {
             ExprKind::Collective { .. } => {}
             ExprKind::Array(array) if array.brackets.is_some() => {}

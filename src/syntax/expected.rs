@@ -377,6 +377,7 @@ fn name(rule: Rule) -> (u8, &'static str) {
         Rule::strategy => (1, "`gather`, `reduce` or `slice`"),
         Rule::pinned => (7, "`(`"),
         Rule::using | Rule::using_word => (8, "`using`"),
+        Rule::pipeline | Rule::pipeline_word => (8, "`pipeline`"),
         Rule::EOI => (5, END),
         Rule::hardware_word
         | Rule::WHITESPACE

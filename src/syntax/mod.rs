@@ -114,8 +114,8 @@ pub enum StatementKind {
         value: Expr,
         /// `by gather(A)`: the strategy of its product.
         by: Option<PinRef>,
-        /// `using meet_in_middle_ring`: the method of its collectives.
-        using: Option<Name>,
+        /// `using meet_in_middle_ring, pipeline(8)`: how its collectives are done.
+        using: Option<UsingRef>,
     },
     /// `output C, D`.
     Output(Vec<Name>),
@@ -225,6 +225,23 @@ pub struct PinRef {
     pub strategy: Name,
     /// The operands.
     pub operands: Vec<Name>,
+}
+
+/// How the collectives of a statement are done: `using meet_in_middle_ring, pipeline(8)`. At least one is written.
+#[derive(Clone, Debug, PartialEq)]
+pub struct UsingRef {
+    /// The method.
+    pub method: Option<Name>,
+    /// The number of pieces.
+    pub pieces: Option<Spanned<u64>>,
+}
+
+impl UsingRef {
+    /// The place of its first part.
+    pub fn span(&self) -> Span {
+        let method = self.method.as_ref().map(|method| method.span);
+        method.or(self.pieces.as_ref().map(|pieces| pieces.span)).unwrap_or_default()
+    }
 }
 
 /// A mesh axis, `X: 4 ring`.

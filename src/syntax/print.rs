@@ -3,6 +3,7 @@
 use super::{
     ArrayRef, Ast, BinaryOp, Brackets, CollectiveName, Contraction, DimName, DimRef, DimSize, Expr, ExprKind,
     KernelDecl, LinkDecl, Name, OpenRef, PinRef, SizeExpr, SizeKind, Statement, StatementKind, Subscript, Target,
+    UsingRef,
 };
 use itertools::Itertools;
 use std::fmt::{self, Display, Formatter};
@@ -53,7 +54,7 @@ impl Display for Statement {
                     (None, None) => write!(f, "{value}")?,
                 }
                 by.iter().try_for_each(|pin| write!(f, " by {pin}"))?;
-                using.iter().try_for_each(|method| write!(f, " using {}", method.node))
+                using.iter().try_for_each(|using| write!(f, " using {using}"))
             }
             StatementKind::Output(names) => write!(f, "output {}", words(names)),
             StatementKind::Repeat { count, body } => {
@@ -94,6 +95,14 @@ fn block(f: &mut Formatter<'_>, body: &[Statement]) -> fmt::Result {
         writeln!(f, "    {line}")?;
     }
     f.write_str("}")
+}
+
+impl Display for UsingRef {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let method = self.method.iter().map(|method| method.node.clone());
+        let pieces = self.pieces.iter().map(|pieces| format!("pipeline({})", pieces.node));
+        write!(f, "{}", method.chain(pieces).format(", "))
+    }
 }
 
 impl Display for PinRef {

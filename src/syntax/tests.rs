@@ -357,6 +357,15 @@ pub(super) mod properties {
         size_product(any::<u64>().prop_map(|size| bare_size(SizeKind::Number(size))))
     }
 
+    fn using() -> impl Strategy<Value = UsingRef> {
+        let pieces = || any::<u64>().prop_map(|node| Spanned { node, span: Span::default() });
+        prop_oneof![
+            (plain(), prop::option::of(pieces()))
+                .prop_map(|(method, pieces)| UsingRef { method: Some(method), pieces }),
+            pieces().prop_map(|pieces| UsingRef { method: None, pieces: Some(pieces) }),
+        ]
+    }
+
     fn size() -> impl Strategy<Value = SizeExpr> {
         let name = prop::sample::select(vec!["I", "J'", "model"]).prop_map(|name| SizeKind::Name(name.to_owned()));
         let term = size_product(prop_oneof![any::<u64>().prop_map(SizeKind::Number), name].prop_map(bare_size));
@@ -406,7 +415,7 @@ pub(super) mod properties {
                 target,
                 expr(),
                 prop::option::of((plain(), prop::collection::vec(name(), 0..3))),
-                prop::option::of(plain())
+                prop::option::of(using())
             )
                 .prop_map(|(target, value, by, using)| StatementKind::Assign {
                     target,

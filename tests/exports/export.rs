@@ -350,7 +350,7 @@ fn collectives_of_examples_come_back() {
             let StepOp::Collective(collective) = &plan.step(id).op else { continue };
             let from = &plan.step(plan.operands(id)[0]).layout;
             let dims = from.dims.iter().map(|dim| plan.program.dims.name(dim.id)).collect();
-            let method = plan.program.value(plan.step(id).user).method;
+            let method = plan.program.value(plan.step(id).user).using.method;
             let lowering = Lowering::default();
             let alone = shardc::recipe::alone(&compiled.topology, lowering, (collective, from), ("A", dims), method);
             let (schedule, _) = alone.expect("a collective of the plan");

@@ -460,7 +460,7 @@ impl Writer<'_> {
             Some(layout) => self.written(&kind.dims, layout),
         };
         let word = if typed { format!(": {}", kind.dtype) } else { String::new() };
-        let tail = self.method();
+        let tail = self.using();
         let arrow = layout.is_some() && !typed && self.choices.chance(1, 3);
         let line = match arrow {
             true => format!("{source} {} {name}{text}{tail}", self.choices.one(&["->", "→", "\\to"])),
@@ -477,13 +477,16 @@ impl Writer<'_> {
         }
     }
 
-    fn method(&mut self) -> String {
-        if !self.choices.chance(1, 20) {
-            return String::new();
-        }
-        let place = self.choices.below(Method::ALL.len() + 1);
-        let name = place.checked_sub(1).map_or("auto", |place| Method::ALL[place].name());
-        format!(" using {name}")
+    /// The method of a statement and its number of pieces.
+    fn using(&mut self) -> String {
+        let method = self.choices.chance(1, 20).then(|| {
+            let place = self.choices.below(Method::ALL.len() + 1);
+            place.checked_sub(1).map_or("auto", |place| Method::ALL[place].name()).to_owned()
+        });
+        let pieces =
+            self.choices.chance(1, 20).then(|| format!("pipeline({})", self.choices.one(&[2, 1, 3, 4, 16, 64])));
+        let parts: Vec<String> = method.into_iter().chain(pieces).collect();
+        if parts.is_empty() { String::new() } else { format!(" using {}", parts.join(", ")) }
     }
 
     /// A random layout for a result, or none; `open` lists the sums that may stay open in it.
@@ -574,7 +577,7 @@ impl Writer<'_> {
             1 => format!("{name}{} = {text}", self.brackets_of(&kind).unwrap_or_default()),
             _ => format!("{text} -> {name}{}", self.brackets_of(&kind).unwrap_or_default()),
         };
-        let line = line + &self.method();
+        let line = line + &self.using();
         self.line(&line);
         self.values.push(Value { name, kind, computed: true });
     }

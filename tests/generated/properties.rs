@@ -49,9 +49,9 @@ fn failure<T>(class: impl Into<String>, detail: impl Into<String>) -> Checked<T>
     Err(Failure { class: class.into(), detail: detail.into() })
 }
 
-/// Allowed refusals for such small programs: a method or pin that does not apply to its statement; layouts of inputs
-/// under a limit.
-const REFUSALS: [&str; 3] = ["method-not-applicable", "pin-impossible", "input-hole"];
+/// Allowed refusals for such small programs: a method, a number of pieces or a pin that does not apply to its statement;
+/// layouts of inputs under a limit.
+const REFUSALS: [&str; 4] = ["method-not-applicable", "pipeline-impossible", "pin-impossible", "input-hole"];
 
 fn refused(stage: &str, found: &Diagnostics) -> Checked<Outcome> {
     let codes: Vec<&str> = found.iter().map(|found| found.code.as_str()).collect();
@@ -347,7 +347,7 @@ fn of_runtimes(case: &Case, plan: &Plan, topology: &Topology, id: StepId, collec
     let name = plan.program.name(plan.step(id).value);
     let dims = from.dims.iter().map(|dim| plan.program.dims.name(dim.id)).collect();
     let lowering = Lowering { keep_all_gather: false, bitwise: case.modes.bitwise };
-    let method = plan.program.value(plan.step(id).user).method;
+    let method = plan.program.value(plan.step(id).user).using.method;
     let Some((schedule, _)) = shardc::recipe::alone(topology, lowering, (collective, from), (&name, dims), method)
     else {
         return failure("export: alone", plan.op_name(id));

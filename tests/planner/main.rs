@@ -20,6 +20,7 @@ mod picks;
 mod pins;
 mod plan_oracle;
 mod planning;
+mod requested;
 mod reshards;
 mod rewrites;
 mod shared;

@@ -18,7 +18,7 @@ mod shared;
 
 pub(super) use draft::Draft;
 
-use super::{Definition, Program, ValueId, Wanted};
+use super::{Definition, Program, Using, ValueId, Wanted};
 
 /// A rewritten program.
 #[derive(Clone, Debug)]
@@ -30,12 +30,12 @@ pub struct Rewritten {
 }
 
 impl Program {
-    /// Whether a value is unconstrained: without layout, method, pin or carried name.
+    /// Whether a value is unconstrained: without layout, method, pieces, pin or carried name.
     fn is_free(&self, id: ValueId) -> bool {
         let value = self.value(id);
         let is_carried = self.carried().any(|carried| [carried.entry, carried.first, carried.last].contains(&id));
         value.wanted == Wanted::Free
-            && value.method.is_none()
+            && value.using == Using::default()
             && value.pin.is_none()
             && !is_carried
             && !self.outputs.contains(&id)

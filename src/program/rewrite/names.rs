@@ -3,7 +3,7 @@
 //! Values that read the array under that name read the array itself, so that a further name changes neither what is
 //! fused nor what is moved.
 
-use super::{Program, ValueId, Wanted};
+use super::{Program, Using, ValueId, Wanted};
 use crate::program::Definition;
 
 impl Program {
@@ -15,7 +15,7 @@ impl Program {
         let Definition::Move { operand, .. } = value.definition else { return None };
         let source = self.value(operand);
         let is_same = matches!(value.wanted, Wanted::Exact(_)) && value.wanted == source.wanted;
-        let is_plain = value.method.is_none() && value.pin.is_none();
+        let is_plain = value.using == Using::default() && value.pin.is_none();
         let is_carried = self.carried().any(|carried| [carried.entry, carried.first, carried.last].contains(&id));
         let is_here = self.body_of(id) == self.body_of(operand) && !is_carried;
         (is_same && is_plain && is_here && value.dims == source.dims).then_some(operand)

@@ -110,7 +110,7 @@ fn chosen(program: &str, hardware: Hardware) -> (Schedule, Topology) {
     let shardc::plan::StepOp::Collective(collective) = &plan.step(id).op else { unreachable!("a collective") };
     let from = &plan.step(plan.operands(id)[0]).layout;
     let dims = from.dims.iter().map(|dim| plan.program.dims.name(dim.id)).collect();
-    let method = plan.program.value(plan.step(id).user).method;
+    let method = plan.program.value(plan.step(id).user).using.method;
     recipe::alone(&compiled.topology, Lowering::default(), (collective, from), ("A", dims), method).expect("a schedule")
 }
 
