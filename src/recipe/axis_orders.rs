@@ -22,7 +22,7 @@ pub(super) fn axis_orders(topology: &Topology, axes: &[Axes]) -> Vec<AxisOrder> 
         turns(axes.len()).into_iter().map(|axis_order| axis_order.order).collect()
     };
     let loads: Vec<Vec<i128>> = orders.iter().map(|order| loads(topology, axes, order)).collect();
-    let shares = least(&loads, axes.len()).unwrap_or_default();
+    let shares = least(&loads, &orders, axes.len()).unwrap_or_default();
     let axis_order = |(axis_order, weight): (usize, u64)| AxisOrder { order: orders[axis_order].clone(), weight };
     shares.into_iter().map(axis_order).collect()
 }
@@ -63,14 +63,15 @@ fn ticks(topology: &Topology, rate: Rate) -> i128 {
     ticks(rate) / common.max(1)
 }
 
-/// The corner with the lowest load of the busiest axis: axis orders with weights, as few as possible.
-fn least(loads: &[Vec<i128>], axes: usize) -> Option<Vec<(usize, u64)>> {
+/// The corner with the lowest load of the busiest axis: axis orders with weights, as few as possible. Of those with equal loads,
+/// the one that sends the least, and then the one whose orders use different axes at the same time.
+fn least(loads: &[Vec<i128>], orders: &[Vec<usize>], axes: usize) -> Option<Vec<(usize, u64)>> {
     let mut best: Option<Corner> = None;
     for count in 1..=axes {
         for axis_orders in (0..loads.len()).combinations(count) {
             for tight in (0..axes).combinations(count) {
                 let Some(corner) = Corner::new(loads, &axis_orders, &tight, axes) else { continue };
-                if best.as_ref().is_none_or(|best| corner.is_less_than(best)) {
+                if best.as_ref().is_none_or(|best| corner.is_better_than(best, orders)) {
                     best = Some(corner);
                 }
             }
@@ -84,6 +85,8 @@ struct Corner {
     weights: Vec<(usize, u64)>,
     /// The load, multiplied by `scale`.
     load: i128,
+    /// The sum of the loads of all axes, multiplied by `scale`.
+    total: i128,
     scale: i128,
 }
 
@@ -122,15 +125,34 @@ impl Corner {
             .zip(&shares)
             .map(|(axis_order, share)| Some((*axis_order, (share / common).try_into().ok()?)));
         let weights = weights.collect::<Option<Vec<(usize, u64)>>>()?.into_iter().filter(|(_, weight)| *weight > 0);
-        let common = gcd(load.abs(), scale.abs());
-        Some(Corner { weights: weights.collect(), load: load / common, scale: scale / common })
+        let total = axis_orders.iter().zip(&shares).try_fold(0i128, |sum, (axis_order, share)| {
+            share.checked_mul(loads[*axis_order].iter().sum()).and_then(|part| sum.checked_add(part))
+        })?;
+        let common = gcd(gcd(load.abs(), total.abs()), scale.abs());
+        Some(Corner { weights: weights.collect(), load: load / common, total: total / common, scale: scale / common })
     }
 
-    fn is_less_than(&self, other: &Corner) -> bool {
-        match (self.load.checked_mul(other.scale), other.load.checked_mul(self.scale)) {
-            (Some(this), Some(other)) => this < other,
-            _ => false,
-        }
+    /// Number of pairs of its axis orders that use the same axis in the same step.
+    fn meetings(&self, orders: &[Vec<usize>]) -> usize {
+        let meet = |one: usize, other: usize| {
+            orders[one].iter().zip(&orders[other]).filter(|(one, other)| one == other).count()
+        };
+        let pairs = self.weights.iter().array_combinations();
+        pairs.map(|[(one, _), (other, _)]| meet(*one, *other)).sum()
+    }
+
+    fn is_better_than(&self, other: &Corner, orders: &[Vec<usize>]) -> bool {
+        let scaled = |own: i128, scale: i128| own.checked_mul(scale);
+        let (Some(load), Some(other_load)) = (scaled(self.load, other.scale), scaled(other.load, self.scale)) else {
+            return false;
+        };
+        let totals = (scaled(self.total, other.scale), scaled(other.total, self.scale));
+        let (Some(total), Some(other_total)) = totals else { return load < other_load };
+        // More orders would be more messages.
+        let is_shorter = self.weights.len() <= other.weights.len();
+        let key = (load, total, self.meetings(orders));
+        let other_key = (other_load, other_total, other.meetings(orders));
+        load < other_load || is_shorter && key < other_key
     }
 }
 

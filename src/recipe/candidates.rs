@@ -3,14 +3,16 @@
 
 use super::axis_orders::{axis_orders, turns};
 use super::problem::{Problem, on_dim};
+use super::quickest::quickest;
 use super::tuner::{Flaw, Tuner};
 use super::uneven::CutAt;
 use super::{Objective, Stage, around, effort, idle, packing};
 use crate::collective::CollectiveKind;
 use crate::mesh::{Axes, Wiring};
 use crate::method::{Family, Method};
-use crate::schedule::methods::{self, Borrowed, Destination, Multiport, Quad};
+use crate::schedule::methods::{self, AxisOrder, Borrowed, Destination, Multiport, Quad};
 use crate::topology::Topology;
+use itertools::Itertools;
 use std::collections::BTreeSet;
 
 /// Most chunks for several axes at once.
@@ -18,6 +20,9 @@ const MOST_CHUNKS: u64 = 64;
 
 /// Most devices for direct messages over several axes.
 const MOST_AT_ONCE: u64 = 64;
+
+/// Most devices for direct messages over a switch that has several axes.
+const MOST_OVER_A_SWITCH: u64 = 512;
 
 /// Chunks along trees add many operations, so they must save at least 1/128 of the time.
 const LEAST_SAVING: u128 = 128;
@@ -97,7 +102,7 @@ impl Tuner<'_> {
             [(run, dim)] => self.along(problem, *run, *dim)?,
             _ => vec![Candidate::once(self.staged(problem)?)],
         };
-        // The devices of a fabric along several axes are like those along one.
+        // The devices of a fabric or of a switch along several axes are like those along one.
         if let ([_, _, ..], Some((dim, axes)), None) = (&runs[..], self.joined(problem), problem.asked) {
             all.extend(self.along(problem, axes, dim).unwrap_or_default());
         }
@@ -118,6 +123,7 @@ impl Tuner<'_> {
                 all.push(Candidate::once(self.in_turn(problem)?));
             }
             all.extend(self.over_axes(problem, Method::Multiport, &runs));
+            all.extend(self.quickest(problem, &runs));
             all.extend(self.around(problem, &runs));
             all.extend(self.slowest_first(problem, &runs)?);
             all.extend(self.scattered(problem, &runs));
@@ -145,17 +151,39 @@ impl Tuner<'_> {
         })
     }
 
-    /// All axes of a gather or a sum over a fabric, if they are on one dim.
+    /// All axes of a gather or a sum over a fabric or a switch, if they are on one dim.
     fn joined(&self, problem: &Problem) -> Option<(usize, Axes)> {
         let gathers = matches!(
             problem.kind,
             CollectiveKind::AllGather | CollectiveKind::ReduceScatter | CollectiveKind::AllReduce
         );
-        let mut on = problem.on().filter(|_| gathers && self.topology.fabric().is_some() && !self.fewest_operations);
+        let mut on = problem.on().filter(|_| gathers && !self.fewest_operations);
         let (dim, axes) = on.next()?;
+        if self.topology.fabric().is_none() && !self.are_on_one_switch(axes) {
+            return None;
+        }
         // A sum may be taken in any order, that of the mesh has neighbours next to each other.
         let axes = if problem.kind == CollectiveKind::AllReduce { axes.set().in_order() } else { axes };
         on.next().is_none().then_some((dim, axes))
+    }
+
+    /// Whether devices along several axes send to each other over one switch.
+    fn are_on_one_switch(&self, axes: Axes) -> bool {
+        let several = axes.iter().filter(|axis| self.topology.mesh.size(*axis) > 1);
+        let port = |axis| {
+            let links = self.topology.links(axis);
+            (links.wiring == Wiring::Switch).then_some(links.port)
+        };
+        several.map(port).all_equal_value().is_ok_and(|port| port.is_some())
+    }
+
+    /// The runs of a gather or a sum, where adjacent axes over one switch are one.
+    fn merged(&self, runs: &[(Axes, usize)]) -> Vec<(Axes, usize)> {
+        let merge = |(axes, dim): (Axes, usize), (next, of): (Axes, usize)| {
+            let both = axes.then(next);
+            if dim == of && self.are_on_one_switch(both) { Ok((both, dim)) } else { Err(((axes, dim), (next, of))) }
+        };
+        runs.iter().copied().coalesce(merge).collect()
     }
 
     /// One candidate per method along one run.
@@ -277,11 +305,17 @@ impl Tuner<'_> {
         Ok(stages)
     }
 
-    /// Direct messages: fewer bytes than axis by axis, but one message per pair of devices. Useful for bandwidth only.
+    /// Direct messages: fewer bytes than axis by axis, but one message per pair of devices. Useful for bandwidth only, except over
+    /// one switch.
     fn exchanged_at_once<'p>(&self, problem: &Problem, runs: &[(Axes, usize)]) -> Option<Candidate<'p>> {
-        let to = problem.to.filter(|_| runs.len() > 1 && self.objective == Objective::Bytes)?;
+        let to = problem.to.filter(|_| runs.len() > 1)?;
         let (from, axes) = problem.on().next()?;
-        let few = axes.group_size(&self.topology.mesh) <= MOST_AT_ONCE;
+        let most = match (self.are_on_one_switch(axes), self.objective) {
+            (true, _) => MOST_OVER_A_SWITCH,
+            (false, Objective::Bytes) => MOST_AT_ONCE,
+            (false, Objective::Time) => return None,
+        };
+        let few = axes.group_size(&self.topology.mesh) <= most;
         few.then(|| Candidate::once(vec![Stage::AllToAllAtOnce { axes, from, to }]))
     }
 
@@ -372,15 +406,46 @@ impl Tuner<'_> {
     }
 
     fn multiport<'p>(&self, problem: &Problem, runs: &[(Axes, usize)]) -> Option<Candidate<'p>> {
+        let exchange = problem.kind == CollectiveKind::AllToAll;
+        let runs = if exchange { runs.to_vec() } else { self.merged(runs) };
         if runs.len() < 2 || !problem.divides(&self.topology.mesh) {
             return None;
         }
-        let exchange = problem.kind == CollectiveKind::AllToAll;
-        let axis_orders = if exchange { turns(runs.len()) } else { axis_orders(&self.topology, &axes_of(runs)) };
+        let axis_orders = if exchange { turns(runs.len()) } else { self.axis_orders(&axes_of(&runs)) };
         let stages = runs.iter().map(|(run, dim)| self.stage(problem.kind, *run, *dim)).collect();
         let (kind, to) = (problem.kind, problem.to);
         let all = Multiport { stages, axis_orders, chunks: 1 };
         let stage = move |chunks| Stage::Multiport { kind, all: Multiport { chunks, ..all.clone() }, to };
+        Some(Candidate::new(stage, (1..=MOST_CHUNKS).collect(), LEAST_SAVING_AT_ONCE))
+    }
+
+    /// The axis orders that balance the load of a gather over these axes.
+    fn axis_orders(&self, axes: &[Axes]) -> Vec<AxisOrder> {
+        if let Some(known) = self.axis_orders.borrow().get(axes) {
+            return known.clone();
+        }
+        let found = axis_orders(&self.topology, axes);
+        self.axis_orders.borrow_mut().insert(axes.to_vec(), found.clone());
+        found
+    }
+
+    /// All axes at once, in the axis orders for short messages.
+    fn quickest<'p>(&self, problem: &Problem, runs: &[(Axes, usize)]) -> Option<Candidate<'p>> {
+        let kind = problem.kind;
+        let gathers =
+            matches!(kind, CollectiveKind::AllGather | CollectiveKind::ReduceScatter | CollectiveKind::AllReduce);
+        let (mesh, runs) = (&self.topology.mesh, self.merged(runs));
+        if !gathers || runs.len() < 2 || !problem.divides(mesh) || self.topology.fabric().is_some() {
+            return None;
+        }
+        let devices: u64 = runs.iter().map(|(run, _)| run.group_size(mesh)).product();
+        let bytes = problem.dtype.bytes(problem.extents.iter().fold(1, |all, extent| all.saturating_mul(*extent)));
+        let shard = if kind == CollectiveKind::AllGather { bytes } else { bytes / devices };
+        let axes = axes_of(&runs);
+        let axis_orders = quickest(&self.topology, &axes, shard, &self.axis_orders(&axes))?;
+        let stages = runs.iter().map(|(run, dim)| self.stage(kind, *run, *dim)).collect();
+        let all = Multiport { stages, axis_orders, chunks: 1 };
+        let stage = move |chunks| Stage::Multiport { kind, all: Multiport { chunks, ..all.clone() }, to: None };
         Some(Candidate::new(stage, (1..=MOST_CHUNKS).collect(), LEAST_SAVING_AT_ONCE))
     }
 
@@ -398,7 +463,7 @@ impl Tuner<'_> {
 
     /// Axis after axis, over the slowest links while the blocks are smallest, whichever axis is minor.
     fn slowest_first<'p>(&self, problem: &Problem, runs: &[(Axes, usize)]) -> Result<Option<Candidate<'p>>, Flaw> {
-        let (kind, mesh) = (problem.kind, &self.topology.mesh);
+        let (kind, mesh, runs) = (problem.kind, &self.topology.mesh, self.merged(runs));
         let gathers =
             matches!(kind, CollectiveKind::AllGather | CollectiveKind::ReduceScatter | CollectiveKind::AllReduce);
         let is_fabric = self.topology.fabric().is_some();
@@ -426,7 +491,7 @@ impl Tuner<'_> {
             stages[*stage].method = method;
             extents[dim] *= run.group_size(mesh);
         }
-        let all = Multiport { stages, axis_orders: vec![methods::AxisOrder { order, weight: 1 }], chunks: 1 };
+        let all = Multiport { stages, axis_orders: vec![AxisOrder { order, weight: 1 }], chunks: 1 };
         let stage = move |chunks| Stage::Multiport { kind, all: Multiport { chunks, ..all.clone() }, to: None };
         // Axes of a fabric may use different links at once.
         let counts = if is_fabric { (1..=MOST_CHUNKS).collect() } else { vec![1] };
@@ -473,7 +538,7 @@ impl Tuner<'_> {
         let n = problem.axes().group_size(&self.topology.mesh);
         let dim = problem.extents.iter().position(|extent| extent.is_multiple_of(n))?;
         let stages = runs.iter().map(|(run, _)| self.stage(CollectiveKind::AllGather, *run, dim)).collect();
-        let all = Multiport { stages, axis_orders: axis_orders(&self.topology, &axes_of(runs)), chunks: 1 };
+        let all = Multiport { stages, axis_orders: self.axis_orders(&axes_of(runs)), chunks: 1 };
         let root: Vec<u64> = runs.iter().map(|(run, _)| problem.root_along(*run, &self.topology.mesh)).collect();
         let stage = move |chunks| {
             let all = Multiport { chunks, ..all.clone() };

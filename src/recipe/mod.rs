@@ -13,6 +13,7 @@ mod packing;
 mod part;
 mod permute;
 mod problem;
+mod quickest;
 mod routed;
 mod trial;
 mod tuner;

@@ -15,7 +15,7 @@ use crate::method::Method;
 use crate::operator::Operator;
 use crate::packing::Branching;
 use crate::routing::{Network, Round, Want};
-use crate::schedule::methods::Shifted;
+use crate::schedule::methods::{AxisOrder, Shifted};
 use crate::schedule::{OpId, Schedule, Verified};
 use crate::sim::clock::AxisLoad;
 use crate::sim::usage::{self, StepUsage, Working};
@@ -92,6 +92,8 @@ pub struct Tuner<'a> {
     working: Memory<Asked, Working>,
     /// Packed trees by axes; `None` if they cannot be packed.
     pub(super) trees: Memory<(CollectiveKind, Axes), Option<Vec<Branching>>>,
+    /// Axis orders of gathers over several axes.
+    pub(super) axis_orders: Memory<Vec<Axes>, Vec<AxisOrder>>,
     /// Routes of moves.
     pub(super) ways: Rc<Memory<Move, Arc<Vec<Round>>>>,
 }
@@ -129,6 +131,7 @@ impl<'a> Tuner<'a> {
             parts: RefCell::default(),
             working: RefCell::default(),
             trees: RefCell::default(),
+            axis_orders: RefCell::default(),
             ways: Rc::default(),
         }
     }

@@ -9,4 +9,5 @@ mod fabrics;
 mod laws;
 mod measured;
 mod method_table;
+mod mixed;
 mod order;
