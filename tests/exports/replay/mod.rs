@@ -173,10 +173,10 @@ fn parts_make_up_for_the_order_of_a_torus() {
     assert!((1.57..1.59).contains(&whole) && parts < 1.0001, "{whole} {parts}");
 }
 
-/// A gather over a cube of rings relies on its order as well: whole blocks take what the clock says of their order of
-/// arrival, 1.57 times the listed time. Small parts of blocks, joined until they take as long as a latency, lose nothing.
+/// A gather over a cube of rings does not rely on its order: its parts begin along different axes, and so never wait for each
+/// other. Small parts of blocks, joined until they take as long as a latency, lose nothing either.
 #[test]
-fn a_cube_relies_on_its_order_as_well() {
+fn a_cube_does_not_rely_on_its_order() {
     let cube = Machine { profile: "tpu_v5p", rate: 90_000_000_000, ..v5e(&[(4, Wire::Ring); 3]) };
     let (schedule, topology) = cube.schedule("AllGather", 1 << 12, Rule::Larger);
     let network = cube.network(Rule::Larger);
@@ -184,7 +184,7 @@ fn a_cube_relies_on_its_order_as_well() {
     assert_equal(replayed(&network, &schedule, Sending::Whole), arrival, "whole blocks");
     let parts = replayed(&network, &schedule, Sending::parts(&topology));
     let [whole, parts] = [arrival, parts].map(|time| time / listed);
-    assert!((1.57..1.58).contains(&whole) && (0.98..1.0).contains(&parts), "{whole} {parts}");
+    assert!((0.99..1.000_001).contains(&whole) && (0.98..1.000_001).contains(&parts), "{whole} {parts}");
 }
 
 /// On rings, no order of the same messages beats the listed one.
