@@ -141,6 +141,8 @@ impl Corner {
         pairs.map(|[(one, _), (other, _)]| meet(*one, *other)).sum()
     }
 
+    /// Whether it has a lower load, or an equal one with less in total or fewer [meetings](Corner::meetings); `false` if that
+    /// cannot be told in 128 bits.
     fn is_better_than(&self, other: &Corner, orders: &[Vec<usize>]) -> bool {
         let scaled = |own: i128, scale: i128| own.checked_mul(scale);
         let (Some(load), Some(other_load)) = (scaled(self.load, other.scale), scaled(other.load, self.scale)) else {
@@ -230,6 +232,16 @@ mod tests {
                 assert_eq!(load * sizes.len() as i128, (devices - 1) * total, "{sizes:?}");
             }
         }
+    }
+
+    /// Of the orders with equal loads those are taken whose parts never use the same axis in the same step.
+    #[test]
+    fn parts_of_a_torus_begin_along_different_axes() {
+        let orders = weights(&[4, 4, 4], Wiring::Ring);
+        for step in 0..3 {
+            assert!(orders.iter().map(|(order, _)| order[step]).all_unique(), "{orders:?}");
+        }
+        assert_eq!(orders.len(), 3);
     }
 
     #[test]

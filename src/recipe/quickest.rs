@@ -156,14 +156,6 @@ mod tests {
         found.map(|orders| orders.into_iter().map(|part| (part.order, part.weight)).collect())
     }
 
-    /// On a torus all parts are in step if each begins along another axis.
-    #[test]
-    fn parts_of_a_torus_begin_along_different_axes() {
-        let found = found(&[("X", 4), ("Y", 4), ("Z", 4)], Wiring::Ring, 1 << 16);
-        let first: Vec<usize> = found.iter().flatten().map(|(order, _)| order[0]).collect();
-        assert!(first.iter().all_unique(), "{found:?}");
-    }
-
     /// Long messages balance the load, and the shortest take the same hops in any order.
     #[test]
     fn long_messages_are_left_to_the_load() {
