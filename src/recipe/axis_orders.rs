@@ -141,8 +141,8 @@ impl Corner {
         pairs.map(|[(one, _), (other, _)]| meet(*one, *other)).sum()
     }
 
-    /// Whether it has a lower load, or an equal one with less in total or fewer [meetings](Corner::meetings); `false` if that
-    /// cannot be told in 128 bits.
+    /// Whether it has a lower load, or an equal one with less in total or fewer [meetings](Corner::meetings); `false` if
+    /// that does not fit in 128 bits.
     fn is_better_than(&self, other: &Corner, orders: &[Vec<usize>]) -> bool {
         let scaled = |own: i128, scale: i128| own.checked_mul(scale);
         let (Some(load), Some(other_load)) = (scaled(self.load, other.scale), scaled(other.load, self.scale)) else {
