@@ -2,7 +2,7 @@
 
 use crate::cells::Cells;
 use crate::layout::{Layout, Sharding};
-use crate::mesh::{Axes, AxisSet, Mesh};
+use crate::mesh::{Axes, AxisId, AxisSet, Mesh};
 use crate::operator::Operator;
 use crate::shift::Shift;
 use crate::units::Bytes;
@@ -176,8 +176,13 @@ impl Collective {
             Collective::AllToAll { axes, .. } | Collective::Slice { axes, .. } => axes.set(),
             Collective::Shift(shift) => from.dims.get(shift.dim()).map(|axes| axes.set()).unwrap_or_default(),
             Collective::Permute { to } => {
-                let cut = from.dim_axes().union(to.dim_axes());
-                cut.iter().filter(|axis| from.stride(*axis, mesh) != to.stride(*axis, mesh)).collect()
+                let mut kept = AxisSet::NONE;
+                for (before, after) in from.dims.iter().zip(&to.dims) {
+                    let stays = |kept: &(AxisId, u64)| after.strides(mesh).any(|other| other == *kept);
+                    let same = before.strides(mesh).filter(|kept| before == after || stays(kept));
+                    kept = kept.union(same.map(|(axis, _)| axis).collect());
+                }
+                from.dim_axes().union(to.dim_axes()).without(kept)
             }
             Collective::Reshard { to, .. } => {
                 let cut = from.dim_axes().union(to.dim_axes());
@@ -340,13 +345,16 @@ impl Collective {
     /// (n-1)/n of the shard for AllToAll, the shard for a permute and a broadcast, and for a Reshard the part of the new
     /// block that the device lacks. Rounded up to whole bytes.
     pub fn bytes_received(&self, from: &Layout, mesh: &Mesh) -> Bytes {
-        let n = self.axes(&from.sharding, mesh).group_size(mesh);
-        let [local, others] = [from.local_elements(mesh), n - 1].map(u128::from);
+        let n = || self.axes(&from.sharding, mesh).group_size(mesh);
+        let others = |n: u64| u128::from(n - 1);
         // Elements of 4 bits are sent in pairs.
-        let (local, byte) = (local * u128::from(from.dtype.bits()), 8);
-        let shares = |count: u128| (count * local * others).div_ceil(u128::from(n) * byte);
+        let (local, byte) = (u128::from(from.local_elements(mesh)) * u128::from(from.dtype.bits()), 8);
+        let shares = |count: u128| {
+            let n = n();
+            (count * local * others(n)).div_ceil(u128::from(n) * byte)
+        };
         let bytes = match self {
-            Collective::AllGather { .. } => (local * others).div_ceil(byte),
+            Collective::AllGather { .. } => (local * others(n())).div_ceil(byte),
             Collective::ReduceScatter { .. } | Collective::AllToAll { .. } => shares(1),
             Collective::AllReduce { .. } => shares(2),
             Collective::Permute { .. } => local.div_ceil(byte),
@@ -357,10 +365,10 @@ impl Collective {
             }
             Collective::Shift(shift) => {
                 let extent = from.local_extents(mesh).get(shift.dim()).copied().unwrap_or(1).max(1);
-                local * u128::from(shift.received(extent, n)) / (u128::from(extent) * byte)
+                local * u128::from(shift.received(extent, n())) / (u128::from(extent) * byte)
             }
             // A group of one device sends nothing.
-            Collective::Broadcast { .. } => local.div_ceil(byte) * u128::from(n > 1),
+            Collective::Broadcast { .. } => local.div_ceil(byte) * u128::from(n() > 1),
             Collective::Slice { .. } | Collective::Open { .. } => 0,
         };
         Bytes(u64::try_from(bytes).unwrap_or(u64::MAX))

@@ -64,6 +64,8 @@ pub struct Axis {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mesh {
     axes: Vec<Axis>,
+    /// For each axis, the difference of device numbers between neighbours.
+    strides: Vec<u32>,
     /// The split machine axes, in order; each part is an axis of the mesh.
     views: Vec<View>,
     /// The axes split by the compiler, in order.
@@ -80,7 +82,12 @@ impl Mesh {
     pub fn new(axes: Vec<Axis>) -> Option<Mesh> {
         let devices = axes.iter().try_fold(1u64, |n, axis| n.checked_mul(u64::from(axis.size)));
         let fits = axes.len() <= Self::MOST_AXES && devices.is_some_and(|n| (1..=Self::MOST_DEVICES).contains(&n));
-        fits.then_some(Mesh { axes, views: Vec::new(), cut: Vec::new() })
+        fits.then(|| Mesh::on(axes))
+    }
+
+    /// A mesh whose size is checked, with no axis split.
+    fn on(axes: Vec<Axis>) -> Mesh {
+        Mesh { strides: strides(&axes), axes, views: Vec::new(), cut: Vec::new() }
     }
 
     /// Creates a mesh from names and sizes with default wiring; for tests and examples.
@@ -136,7 +143,7 @@ impl Mesh {
 
     /// Difference of device numbers between neighbours along `axis`.
     pub fn stride(&self, axis: AxisId) -> u32 {
-        self.axes[axis.index() + 1..].iter().map(|axis| axis.size).product()
+        self.strides[axis.index()]
     }
 
     /// Coordinate of the device along the axis.
@@ -181,6 +188,15 @@ impl Mesh {
         let ranks = 0..self.group_size(axes.iter().copied());
         ranks.map(move |rank| self.with_rank(device, axes.iter().copied(), rank))
     }
+}
+
+/// For each axis, the number of devices along all axes after it.
+fn strides(axes: &[Axis]) -> Vec<u32> {
+    let mut strides = vec![1; axes.len()];
+    for place in (1..axes.len()).rev() {
+        strides[place - 1] = strides[place] * axes[place].size;
+    }
+    strides
 }
 
 /// An ordered list of distinct axes, major first, in one word: the axes of a dim.
@@ -251,9 +267,18 @@ impl Axes {
         self.iter().next_back()
     }
 
+    /// The axes, minor first, each with the number of shards along the axes after it.
+    pub fn strides(self, mesh: &Mesh) -> impl Iterator<Item = (AxisId, u64)> {
+        self.iter().rev().scan(1, move |shards, axis| {
+            let stride = *shards;
+            *shards *= mesh.size(axis);
+            Some((axis, stride))
+        })
+    }
+
     /// Whether the axis is in the list.
     pub fn contains(self, axis: AxisId) -> bool {
-        self.set().contains(axis)
+        self.iter().any(|other| other == axis)
     }
 
     /// The axes as a set.

@@ -3,7 +3,7 @@
 //! The parts replace the axis, major first, so device numbers do not change. The whole axis is wired: neighbours along the
 //! minor part are adjacent, neighbours along a more major part are several links apart.
 
-use super::{Axes, Axis, AxisId, AxisSet, Mesh};
+use super::{Axes, Axis, AxisId, AxisSet, Mesh, strides};
 use std::fmt;
 use std::ops::Range;
 
@@ -90,6 +90,7 @@ impl Mesh {
         let (mut mesh, place, more) = (self.clone(), axis.index(), parts.len() - 1);
         let part = |(name, size): &(String, u32)| Axis { name: name.clone(), size: *size, wiring: None, over: None };
         let whole = mesh.axes.splice(place..=place, parts.iter().map(part)).next()?;
+        mesh.strides = strides(&mesh.axes);
         let inside = mesh.views.iter().any(|view| view.parts.contains(&place));
         for view in &mut mesh.views {
             view.parts.start += if view.parts.start > place { more } else { 0 };
@@ -132,7 +133,7 @@ impl Mesh {
                 Some(_) => {}
             }
         }
-        Mesh { axes, views: Vec::new(), cut: Vec::new() }
+        Mesh::on(axes)
     }
 
     /// The axis of the [machine](Mesh::machine) that contains an axis.
@@ -191,7 +192,7 @@ impl Mesh {
         };
         let views = self.views.iter().filter_map(view).collect();
         let axes = kept.iter().map(|axis| self.axis(*axis).clone()).collect();
-        (Mesh { axes, views, cut: Vec::new() }, kept)
+        (Mesh { views, ..Mesh::on(axes) }, kept)
     }
 
     fn view(&self, place: usize) -> Option<&View> {

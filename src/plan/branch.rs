@@ -7,7 +7,7 @@
 
 use super::build::{Built, build};
 use super::reshard::{Node, Score};
-use super::search::{Found, Places, Search, Settled, most_taken};
+use super::search::{Basis, Found, Places, Search, Settled, most_taken};
 use super::{Budget, PlanError, Stop};
 use crate::layout::{DimId, Sharding};
 use crate::mesh::{Axes, AxisSet};
@@ -75,6 +75,7 @@ pub(super) fn solve<'a>(
         most_work: effort.most_work(search.options.budget),
         search,
         best: None,
+        evaluated: Basis::default(),
         waiting: BinaryHeap::new(),
         branches: Vec::new(),
         added: Vec::new(),
@@ -83,11 +84,11 @@ pub(super) fn solve<'a>(
         failure: None,
     };
     if let Some(settled) = known
-        && tree.search.run(settled, false, &[]).is_ok()
+        && tree.search.run(settled, false, None).is_ok()
     {
         tree.keep(tree.search.total(), settled.clone());
     }
-    tree.push(Branch { settled: Settled::new(), kept: Rc::default(), from: 0, bound: Score::default() });
+    tree.push(Branch { settled: Settled::new(), basis: Rc::default(), bound: Score::default() });
     let mut least = match tree.grow() {
         Ok(least) => least,
         Err(error) => {
@@ -131,7 +132,7 @@ pub(super) fn solve<'a>(
 
 /// Searches the whole program.
 fn run_all<'a>(search: &mut Search<'a>, settled: &Settled, relaxed: bool) -> Result<(), Unsolved<'a>> {
-    let result = search.run(settled, relaxed, &[]);
+    let result = search.run(settled, relaxed, None);
     result.map_err(|error| Unsolved { error: Box::new(error), left_out: Some(0), cut_short: None })
 }
 
@@ -141,9 +142,8 @@ const PATIENCE: usize = 8;
 /// An open branch.
 struct Branch {
     settled: Settled,
-    /// Results for the values before the last decision.
-    kept: Rc<Vec<Rc<Found>>>,
-    from: usize,
+    /// The relaxed search without the last decision.
+    basis: Rc<Basis>,
     bound: Score,
 }
 
@@ -163,6 +163,8 @@ struct Tree<'a> {
     /// Work after which it stops.
     most_work: u64,
     best: Option<Best>,
+    /// The last evaluation of rounded decisions.
+    evaluated: Basis,
     /// Open branches by bound; in case of a tie the last one.
     waiting: BinaryHeap<Reverse<(Score, Reverse<usize>)>>,
     branches: Vec<Option<Branch>>,
@@ -259,7 +261,7 @@ impl Tree<'_> {
     /// inputs: what people write, and what other compilers propagate.
     fn propose(&mut self) {
         for rules in by_rules(self.search.program) {
-            if self.search.run(&rules, false, &[]).is_ok() && self.may_be_best(self.search.total()) {
+            if self.search.run(&rules, false, None).is_ok() && self.may_be_best(self.search.total()) {
                 self.keep(self.search.total(), rules);
             }
         }
@@ -277,8 +279,8 @@ impl Tree<'_> {
             return;
         }
         let (before, most_work) = (self.search.work(), self.search.options.budget.most_work());
-        // The results of the best plan, which are kept up to the first decision of a part.
-        let mut known: Option<(Score, Rc<Vec<Rc<Found>>>)> = None;
+        // The results of the best plan, which are kept where the decisions of a part make no difference.
+        let mut known: Option<(Score, Rc<Basis>)> = None;
         for part in decided.into_iter().take(Budget::MOST_SEARCHED_AGAIN) {
             let Some(best) = self.best.as_ref().filter(|_| self.search.work() - before < most_work / 2) else { return };
             let (score, mut settled) = (best.score, best.settled.clone());
@@ -288,14 +290,14 @@ impl Tree<'_> {
                 }
             }
             if known.as_ref().is_none_or(|(known, _)| *known != score) {
-                known = self.search.run(&settled, true, &[]).ok().map(|()| (score, Rc::new(self.search.found.clone())));
+                let result = self.search.run(&settled, true, None);
+                known = result.ok().map(|()| (score, Rc::new(self.search.basis(&settled))));
             }
             part.iter().for_each(|id| drop(settled.remove(id)));
             (self.waiting, self.branches, self.added) = (BinaryHeap::new(), Vec::new(), Vec::new());
             (self.start, self.most_work) = (self.search.work(), most_work / Budget::SHARE_OF_A_PART);
-            let first = part.iter().min().filter(|_| known.is_some()).map_or(0, |id| id.index());
-            let kept = known.as_ref().map(|(_, found)| Rc::clone(found)).unwrap_or_default();
-            self.push(Branch { settled, kept, from: first, bound: Score::default() });
+            let basis = known.as_ref().map(|(_, basis)| Rc::clone(basis)).unwrap_or_default();
+            self.push(Branch { settled, basis, bound: Score::default() });
             // A part without a better plan keeps its decisions.
             drop(self.grow());
             self.stop = Stop::Work;
@@ -331,8 +333,8 @@ impl Tree<'_> {
 
     /// Evaluates a branch: records a plan, or decides the next value.
     fn look_into(&mut self, branch: Branch) -> Result<(), PlanError> {
-        let Branch { settled, kept, from, bound } = branch;
-        self.search.run(&settled, true, &kept[..from])?;
+        let Branch { settled, basis, bound } = branch;
+        self.search.run(&settled, true, Some(&basis))?;
         let bound = bound.max(self.search.total());
         if !self.may_be_best(bound) {
             return Ok(());
@@ -342,7 +344,7 @@ impl Tree<'_> {
             return Ok(());
         }
         let taken = self.search.taken().nodes;
-        let relaxed = Rc::new(self.search.found.clone());
+        let relaxed = Rc::new(self.search.basis(&settled));
         let differs = self.search.program.value_ids().find(|id| self.differ(*id, &taken[id.index()]));
         let mut rounded = self.rounded(&settled, &taken);
         match self.run_rounded(&mut rounded, &settled) {
@@ -358,7 +360,7 @@ impl Tree<'_> {
             Err(error) => self.fail(error),
         }
         if let Some(id) = differs {
-            self.decide(id, &settled, bound, relaxed);
+            self.decide(id, &settled, bound, &relaxed);
         }
         Ok(())
     }
@@ -366,7 +368,7 @@ impl Tree<'_> {
     /// Evaluates rounded decisions. One that the others make impossible is taken back: in the relaxed search, the last
     /// value of a body may be an open sum even if the next iteration begins with a closed one.
     fn run_rounded(&mut self, rounded: &mut Settled, settled: &Settled) -> Result<(), PlanError> {
-        let mut result = self.search.run(rounded, false, &[]);
+        let mut result = self.run_from_last(rounded);
         // With a plan at hand, most fail because they are worse.
         while result.is_err() && self.best.is_none() {
             let id = self.search.program.value_ids().nth(self.search.found.len()).expect("a value failed");
@@ -374,9 +376,15 @@ impl Tree<'_> {
                 break;
             }
             rounded.extend(settled.get(&id).map(|places| (id, places.clone())));
-            let kept = std::mem::take(&mut self.search.found);
-            result = self.search.run(rounded, false, &kept);
+            result = self.run_from_last(rounded);
         }
+        result
+    }
+
+    /// Evaluates decisions, beginning with what the last evaluation found.
+    fn run_from_last(&mut self, settled: &Settled) -> Result<(), PlanError> {
+        let result = self.search.run(settled, false, Some(&self.evaluated));
+        self.evaluated = self.search.basis(settled);
         result
     }
 
@@ -424,8 +432,8 @@ impl Tree<'_> {
     }
 
     /// Branches on the next sharding of a value.
-    fn decide(&mut self, id: ValueId, settled: &Settled, bound: Score, relaxed: Rc<Vec<Rc<Found>>>) {
-        let found = Rc::clone(&relaxed[id.index()]);
+    fn decide(&mut self, id: ValueId, settled: &Settled, bound: Score, relaxed: &Rc<Basis>) {
+        let found = relaxed.of(id);
         let space = self.search.space(id);
         let fits = |node: Node| found.settled.is_some() || self.search.fits(id, node);
         let offered = found.offered().iter().filter(|(node, _)| fits(*node) && found.had().all(|had| had != *node));
@@ -447,7 +455,7 @@ impl Tree<'_> {
             if self.may_be_best(bound) {
                 let mut settled = settled.clone();
                 settled.insert(id, places);
-                self.push(Branch { settled, kept: Rc::clone(&relaxed), from: id.index(), bound });
+                self.push(Branch { settled, basis: Rc::clone(relaxed), bound });
             }
         }
     }

@@ -37,7 +37,7 @@ pub fn least(program: &Program, costs: &dyn Costs, in_parts: bool, budget: Budge
 fn search(program: &Program, costs: &dyn Costs, budget: Budget) -> Option<Least> {
     let mut search = relaxed(program, costs, budget);
     if !budget.is_spent() {
-        search.run(&Settled::new(), true, &[]).ok()?;
+        search.run(&Settled::new(), true, None).ok()?;
     }
     let (is_complete, work) = (!budget.is_spent() && !search.budget.is_restricted(), search.work());
     let products = || program.value_ids().map(|id| search.least_product(id).1).sum();
@@ -48,7 +48,7 @@ fn search(program: &Program, costs: &dyn Costs, budget: Budget) -> Option<Least>
 /// Lower bound on the objective over all plans with whole axes; `None` if the budget is not sufficient.
 pub(super) fn least_in_sequence(program: &Program, costs: &dyn Costs, budget: Budget) -> Option<u128> {
     let mut search = relaxed(program, costs, budget);
-    search.run(&Settled::new(), true, &[]).ok()?;
+    search.run(&Settled::new(), true, None).ok()?;
     (!search.budget.is_restricted()).then(|| search.total().first())
 }
 

@@ -13,6 +13,7 @@ use crate::topology::LocalMoves;
 use crate::units::Time;
 use itertools::Itertools;
 use rustc_hash::FxHashMap;
+use std::cell::OnceCell;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::ops::Add;
@@ -105,6 +106,13 @@ pub(super) type Node = usize;
 struct Edge {
     to: Node,
     collective: Rc<Collective>,
+    /// Known once a path may use it.
+    price: Option<Price>,
+}
+
+/// What a move costs.
+#[derive(Clone, Copy, Debug)]
+struct Price {
     score: Score,
     time: Time,
     /// Bytes of a device before and after it, together.
@@ -175,11 +183,10 @@ pub(super) struct Pricing<'a> {
 
 impl Pricing<'_> {
     fn allows(&self, edge: &Edge) -> bool {
-        let kind = match self.options.allowed {
+        match self.options.allowed {
             Allowed::Moves => true,
             Allowed::Slices => !edge.collective.kind().sends(),
-        };
-        kind && edge.held <= self.options.memory_limit
+        }
     }
 }
 
@@ -314,7 +321,7 @@ impl Space {
     /// The move with an index out of an expanded node, and its time.
     pub(super) fn edge(&self, from: Node, place: usize) -> Option<(&Rc<Collective>, Time)> {
         let edge = self.edges[from].as_ref()?.get(place)?;
-        Some((&edge.collective, edge.time))
+        Some((&edge.collective, edge.price?.time))
     }
 
     /// The moves from a source to a node, in order, each with its start and its time.
@@ -362,14 +369,24 @@ impl Space {
             if target == Some(node) {
                 break;
             }
-            self.expand(node, pricing.mesh, pricing.costs);
+            self.expand(node, pricing);
             settled.resize(self.shardings.len(), false);
             reached.resize(self.shardings.len(), None);
-            let edges = self.edges[node].as_deref().unwrap_or_default();
+            let from = Prices { layout: OnceCell::new(), space: (self.dtype, &self.dims), from: &self.shardings[node] };
+            let edges = self.edges[node].as_deref_mut().unwrap_or_default();
             self.work += edges.len() as u64;
-            for (place, edge) in edges.iter().enumerate().filter(|(_, edge)| pricing.allows(edge)) {
-                let through = score + edge.score.times(pricing.times);
-                if !settled[edge.to] && reached[edge.to].as_ref().is_none_or(|(known, _)| through < *known) {
+            for (place, edge) in edges.iter_mut().enumerate() {
+                // Most moves lead to what is reached more cheaply, whatever they cost.
+                let is_reached = reached[edge.to].as_ref().is_some_and(|(known, _)| *known <= score);
+                if is_reached || !pricing.allows(edge) {
+                    continue;
+                }
+                let to = &self.shardings[edge.to];
+                let price = *edge.price.get_or_insert_with(|| from.of(&edge.collective, to, pricing));
+                let through = score + price.score.times(pricing.times);
+                if price.held <= pricing.options.memory_limit
+                    && reached[edge.to].as_ref().is_none_or(|(known, _)| through < *known)
+                {
                     reached[edge.to] = Some((through, Back::Move(node, place)));
                     heap.push(Reverse((through, edge.to)));
                 }
@@ -382,63 +399,53 @@ impl Space {
         Distances { reached, begun }
     }
 
-    /// Finds and prices the moves out of a node, once.
-    fn expand(&mut self, node: Node, mesh: &Mesh, costs: &dyn Costs) {
+    /// Finds the moves out of a node, once.
+    fn expand(&mut self, node: Node, pricing: &Pricing<'_>) {
         if self.edges[node].is_some() {
             return;
         }
-        let from = self.layout(node);
-        let before = from.local_bytes(mesh).0;
+        let (from, mesh) = (self.shardings[node].clone(), pricing.mesh);
         let all = match self.budget.is_restricted() {
             true => None,
-            false => moves(&from.sharding, &self.dims, self.axes, mesh),
+            false => moves(&from, &self.dims, self.axes, mesh),
         };
         let all = all.map(|mut all| {
-            if !are_slices_free(costs) {
-                all.extend(slices_over_several(self.axes.without(from.sharding.used()), self.dims.len()));
+            if !are_slices_free(pricing.costs) {
+                all.extend(slices_over_several(self.axes.without(from.used()), self.dims.len()));
             }
             all
         });
-        let edges = all.and_then(|moves| self.edges_of(moves, &from, before, false, mesh, costs));
+        let edges = all.and_then(|moves| self.edges_of(moves, &from, false, mesh));
         let edges = edges.unwrap_or_else(|| {
             self.budget.restrict();
             let moves = match self.budget.is_exhausted() {
-                true => few::last(&from.sharding, &self.written),
-                false => few::moves(&from.sharding, self.axes, &self.written),
+                true => few::last(&from, &self.written),
+                false => few::moves(&from, self.axes, &self.written),
             };
-            self.edges_of(moves, &from, before, true, mesh, costs).unwrap_or_default()
+            self.edges_of(moves, &from, true, mesh).unwrap_or_default()
         });
         self.budget.add(edges.len());
         self.edges[node] = Some(edges);
     }
 
-    /// The applicable moves with prices; `None` if the time limit passes.
+    /// The applicable moves; `None` if the time limit passes.
     fn edges_of(
         &mut self,
         moves: Vec<Collective>,
-        from: &Layout,
-        before: u64,
+        from: &Sharding,
         is_restricted: bool,
         mesh: &Mesh,
-        costs: &dyn Costs,
     ) -> Option<Vec<Edge>> {
-        let mut edges = Vec::new();
+        let mut edges = Vec::with_capacity(moves.len());
         for collective in moves {
-            let Some(to) = collective.apply(&from.sharding, mesh) else { continue };
+            let Some(to) = collective.apply(from, mesh) else { continue };
             if !to.divides(&self.dims, mesh) || is_restricted && !few::is_plain(&to, &self.written) {
                 continue;
             }
             if !is_restricted && edges.len() % MOVES_PER_LOOK == MOVES_PER_LOOK - 1 && self.budget.is_restricted() {
                 return None;
             }
-            let (time, score) = priced(&collective, from, costs);
-            // A slice shares the memory of its operand.
-            let made = if collective.kind().sends() { to.local_bytes(self.dtype, &self.dims, mesh).0 } else { 0 };
-            // Includes the memory of messages, if it has been counted.
-            let known = costs.tuner().and_then(|tuner| tuner.known_working(&collective, from));
-            let least = before.saturating_add(made);
-            let held = known.map_or(least, |working| working.with_operands(before));
-            edges.push(Edge { to: self.node(&to), collective: Rc::new(collective), score, time, held });
+            edges.push(Edge { to: self.node(&to), collective: Rc::new(collective), price: None });
         }
         Some(edges)
     }
@@ -467,9 +474,34 @@ impl Space {
             return;
         }
         let Some(edges) = self.known(&from.sharding).and_then(|node| self.edges[node].as_mut()) else { return };
-        for edge in edges.iter_mut().filter(|edge| *edge.collective == *collective) {
-            (edge.time, edge.score) = priced(collective, from, costs);
+        let prices = edges.iter_mut().filter(|edge| *edge.collective == *collective);
+        for price in prices.filter_map(|edge| edge.price.as_mut()) {
+            (price.time, price.score) = priced(collective, from, costs);
         }
+    }
+}
+
+/// The prices of the moves out of a sharding.
+struct Prices<'a> {
+    space: (DType, &'a [Dim]),
+    from: &'a Sharding,
+    /// Its layout, once a price is asked for.
+    layout: OnceCell<Layout>,
+}
+
+impl Prices<'_> {
+    fn of(&self, collective: &Collective, to: &Sharding, pricing: &Pricing<'_>) -> Price {
+        let ((dtype, dims), Pricing { mesh, costs, .. }) = (self.space, pricing);
+        let whole = || Layout { dtype, dims: dims.to_vec(), sharding: self.from.clone() };
+        let from = self.layout.get_or_init(whole);
+        let (time, score) = priced(collective, from, *costs);
+        let before = from.local_bytes(mesh).0;
+        // A slice shares the memory of its operand.
+        let made = if collective.kind().sends() { to.local_bytes(dtype, dims, mesh).0 } else { 0 };
+        // Includes the memory of messages, if it has been counted.
+        let known = costs.tuner().and_then(|tuner| tuner.known_working(collective, from));
+        let held = known.map_or(before.saturating_add(made), |working| working.with_operands(before));
+        Price { score, time, held }
     }
 }
 

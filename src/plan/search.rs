@@ -136,6 +136,20 @@ pub(super) struct Places {
 /// Decisions for the values with several users.
 pub(super) type Settled = BTreeMap<ValueId, Places>;
 
+/// The results of a search under some decisions; of the first values only, if it failed.
+#[derive(Default)]
+pub(super) struct Basis {
+    settled: Settled,
+    found: Vec<Rc<Found>>,
+}
+
+impl Basis {
+    /// The result of a value.
+    pub(super) fn of(&self, id: ValueId) -> &Rc<Found> {
+        &self.found[id.index()]
+    }
+}
+
 /// A local computation as an edge from the shardings of its operands to that of its result.
 pub(super) struct Way {
     pub(super) operands: Vec<Node>,
@@ -280,17 +294,42 @@ impl<'a> Search<'a> {
     ///
     /// - `settled`: decisions. Other values with several users are materialised where they are computed most cheaply;
     ///   in a relaxed search they stay open.
-    /// - `kept`: results for the first values from a search that differs later only.
+    /// - `basis`: an earlier search of the same kind, relaxed or not; what no other decision reaches is kept of it.
     ///
     /// # Errors
     /// If a value cannot be computed under the options.
-    pub(super) fn run(&mut self, settled: &Settled, relaxed: bool, kept: &[Rc<Found>]) -> Result<(), PlanError> {
-        self.found = kept.to_vec();
-        for id in self.program.value_ids().skip(kept.len()) {
-            let found = self.find(id, settled.get(&id), relaxed)?;
-            self.found.push(Rc::new(found));
+    pub(super) fn run(&mut self, settled: &Settled, relaxed: bool, basis: Option<&Basis>) -> Result<(), PlanError> {
+        self.found = Vec::with_capacity(self.program.values.len());
+        for id in self.program.value_ids() {
+            let found = match basis.and_then(|basis| self.kept(id, settled, basis)) {
+                Some(kept) => kept,
+                None => Rc::new(self.find(id, settled.get(&id), relaxed)?),
+            };
+            self.found.push(found);
         }
         Ok(())
+    }
+
+    /// The earlier result of a value, if what it depends on is the same: its decision, its operands, and for what an
+    /// iteration leaves to the next one, the value that the iteration begins with.
+    fn kept(&self, id: ValueId, settled: &Settled, basis: &Basis) -> Option<Rc<Found>> {
+        let is_kept = |other: &ValueId| {
+            let earlier = basis.found.get(other.index());
+            earlier.is_some_and(|earlier| Rc::ptr_eq(earlier, &self.found[other.index()]))
+        };
+        let found = basis.found.get(id.index())?;
+        let mut heads = self.program.carried().filter(|carried| carried.last == id).map(|carried| carried.first);
+        let is_same = settled.get(&id) == basis.settled.get(&id)
+            && self.program.value(id).definition.operands().iter().all(is_kept)
+            && heads.all(|first| is_kept(&first));
+        is_same.then(|| Rc::clone(found))
+    }
+
+    /// The results, as a basis for a search with other decisions.
+    ///
+    /// - `settled`: their decisions.
+    pub(super) fn basis(&self, settled: &Settled) -> Basis {
+        Basis { settled: settled.clone(), found: self.found.clone() }
     }
 
     /// Cost of the plan; in a relaxed search, a lower bound over all plans.
