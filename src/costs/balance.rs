@@ -32,11 +32,7 @@ impl<'a> Balance<'a> {
 
     /// Minimum busy time of each unit in a plan.
     pub(crate) fn of(&self, plan: &Plan) -> Vec<Time> {
-        let busy = |loads: &Loads<'a>| {
-            let costs = plan.costs_by(loads);
-            plan.ids().zip(costs).filter(|(id, _)| plan.is_done(*id)).map(|(id, cost)| cost.time * plan.times(id)).sum()
-        };
-        self.loads.iter().map(|(loads, _)| busy(loads)).collect()
+        self.loads.iter().map(|(loads, _)| loads.busy(plan)).collect()
     }
 
     /// A lower bound for all plans of a program, given the cheapest plan under these costs.

@@ -77,7 +77,7 @@ const MOST_AXES: usize = 3;
 pub fn floor(plan: &Plan, topology: &Topology) -> Option<Floor> {
     let model = CostModel::named(plan.costs).unwrap_or_default();
     let topology = &topology.seen_as(&plan.program.mesh);
-    floor_of(&plan.unfilled(), topology, model, plan.in_parts, plan.budget)
+    heaviest(&plan.unfilled(), topology, model, plan.in_parts, plan.budget, Some(plan))
 }
 
 /// The lower bound for a program; `None` as for [`floor`].
@@ -89,6 +89,20 @@ pub fn floor_of(
     model: CostModel,
     in_parts: bool,
     budget: Budget,
+) -> Option<Floor> {
+    heaviest(program, topology, model, in_parts, budget, None)
+}
+
+/// The unit with the largest minimum.
+///
+/// - `known`: a plan of the program; its load of a unit is at least the minimum.
+fn heaviest(
+    program: &Program,
+    topology: &Topology,
+    model: CostModel,
+    in_parts: bool,
+    budget: Budget,
+    known: Option<&Plan>,
 ) -> Option<Floor> {
     let mut roots = program.values.iter().filter_map(|value| match &value.wanted {
         Wanted::Exact(sharding) if sharding.operator.is_root() => Some(sharding.operator),
@@ -102,9 +116,16 @@ pub fn floor_of(
     let mut work = 0;
     let mut heaviest: Option<Floor> = None;
     for unit in units(topology) {
-        let least = least_load(program, topology, (model, unit), in_parts, budget)?;
-        let time = least.time.max(if least.time == Time::ZERO { Time::ZERO } else { unit.one_hop(topology) });
-        if time > heaviest.map_or(Time::ZERO, |floor| floor.time) {
+        // Any load takes at least one hop.
+        let with_hop = |load: Time| if load == Time::ZERO { load } else { load.max(unit.one_hop(topology)) };
+        let so_far = heaviest.map_or(Time::ZERO, |floor| floor.time);
+        let loads = Loads::new(Cow::Borrowed(topology), model, unit);
+        if known.is_some_and(|plan| with_hop(loads.busy(plan)) <= so_far) {
+            continue;
+        }
+        let least = plan::least(program, &loads, in_parts, budget)?;
+        let time = with_hop(least.time);
+        if time > so_far {
             heaviest = Some(Floor { time, unit });
         }
         work += least.work;
@@ -171,6 +192,12 @@ impl<'a> Loads<'a> {
             Unit::Links(axes) => Some(Links::along(&topology, axes)),
         };
         Loads { topology, model, unit, links }
+    }
+
+    /// The time that a plan occupies the unit.
+    pub(super) fn busy(&self, plan: &Plan) -> Time {
+        let costs = plan.costs_by(self);
+        plan.ids().zip(costs).filter(|(id, _)| plan.is_done(*id)).map(|(id, cost)| cost.time * plan.times(id)).sum()
     }
 
     /// The time that a collective occupies the unit.

@@ -312,10 +312,9 @@ pub fn other_links(compiled: &Compiled) -> Option<String> {
 }
 
 /// The first step of which the JSON document has other messages, hops or link loads than the plan; `None` if all agree.
-pub fn other_document(compiled: &Compiled) -> Option<String> {
-    let Compiled { plan, topology, .. } = compiled;
-    let findings = Findings::new(plan, topology);
-    let document = document::plan("p.shard", "", &findings, &Diagnostics::default());
+pub fn other_document(findings: &Findings<'_>) -> Option<String> {
+    let Findings { plan, topology, .. } = findings;
+    let document = document::plan("p.shard", "", findings, &Diagnostics::default());
     let document = serde_json::to_value(&document).expect("JSON");
     let steps = document["steps"].as_array().expect("steps");
     findings.steps.iter().zip_eq(steps).find_map(|(step, told)| {

@@ -109,7 +109,8 @@ pub(crate) fn hold(case: &Case) -> Checked<Outcome> {
     stage("run");
     let numbers = numbers("run", &compiled.schedule)?;
     stage("time");
-    clocks(case, &compiled)?;
+    let findings = Findings::new(&compiled.plan, &compiled.topology);
+    clocks(case, &compiled, &findings)?;
     stage("figures");
     if let Some(wrong) = usage::disagreement(&compiled) {
         return failure("figures: another count", wrong);
@@ -120,13 +121,13 @@ pub(crate) fn hold(case: &Case) -> Checked<Outcome> {
     if let Some(wrong) = usage::other_links(&compiled) {
         return failure("figures: other links", wrong);
     }
-    if let Some(wrong) = usage::other_document(&compiled) {
+    if let Some(wrong) = usage::other_document(&findings) {
         return failure("figures: another document", wrong);
     }
     stage("read back");
     read_back(case, &compiled, &numbers)?;
     stage("reports");
-    reports(case, &compiled)?;
+    reports(case, &compiled, findings)?;
     stage("exports");
     exports(case, &compiled)?;
     stage("strict");
@@ -216,10 +217,10 @@ fn numbers(stage: &str, schedule: &Schedule) -> Checked<Run> {
 }
 
 /// Both service orders have a time, not below the bound, and expectations hold.
-fn clocks(case: &Case, compiled: &Compiled) -> Checked {
+fn clocks(case: &Case, compiled: &Compiled, findings: &Findings<'_>) -> Checked {
     let Compiled { topology, plan, schedule, .. } = compiled;
     let timing = clock::run(schedule, topology).or_else(|error| failure("time", error.to_string()))?;
-    let bound = Findings::new(plan, topology).bound.time;
+    let bound = findings.bound.time;
     if timing.makespan < bound {
         return failure("time: below the bound", format!("{:?} < {bound:?}", timing.makespan));
     }
@@ -273,10 +274,9 @@ fn read_back(case: &Case, compiled: &Compiled, numbers: &Run) -> Checked {
 }
 
 /// Reports are created without a panic.
-fn reports(case: &Case, compiled: &Compiled) -> Checked {
+fn reports(case: &Case, compiled: &Compiled, findings: Findings<'_>) -> Checked {
     let Compiled { topology, plan, schedule, .. } = compiled;
     let timing = clock::run(schedule, topology).or_else(|error| failure("time", error.to_string()))?;
-    let findings = Findings::new(plan, topology);
     let texts = [
         report::text::machine(topology, false),
         report::text::steps(&findings, None),
