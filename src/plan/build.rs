@@ -240,7 +240,7 @@ impl Builder<'_> {
         let step = match back {
             Back::Move(from, place) => {
                 let (collective, _) = self.search.space(id).edge(from, place).expect("it was walked on from there");
-                let collective = (**collective).clone();
+                let collective = Rc::unwrap_or_clone(collective);
                 let operand = self.make_along(id, from, user, ways, making);
                 self.push_collective(id, collective, operand, user)
             }

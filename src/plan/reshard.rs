@@ -16,6 +16,7 @@ use rustc_hash::FxHashMap;
 use std::cell::OnceCell;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::num::NonZeroU32;
 use std::ops::Add;
 use std::rc::Rc;
 
@@ -101,17 +102,30 @@ impl Add for Score {
 /// A node of a [`Space`].
 pub(super) type Node = usize;
 
-/// A move between two shardings.
+/// A move between two shardings. There are many of these, so they are small: no space has 2^32 nodes or prices.
 #[derive(Clone, Debug)]
 struct Edge {
-    to: Node,
-    collective: Rc<Collective>,
-    /// Known once a path may use it.
-    price: Option<Price>,
+    to: u32,
+    /// The place of its price in [`Space::prices`], once a path may use it.
+    price: Option<NonZeroU32>,
+    /// `None` for a permute, of which the target says all.
+    other: Option<Rc<Collective>>,
+}
+
+impl Edge {
+    fn to(&self) -> Node {
+        self.to as Node
+    }
+
+    /// - `shardings`: those of its space.
+    fn collective(&self, shardings: &[Sharding]) -> Rc<Collective> {
+        let permute = || Rc::new(Collective::Permute { to: shardings[self.to()].clone() });
+        self.other.as_ref().map_or_else(permute, Rc::clone)
+    }
 }
 
 /// What a move costs.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Price {
     score: Score,
     time: Time,
@@ -185,7 +199,7 @@ impl Pricing<'_> {
     fn allows(&self, edge: &Edge) -> bool {
         match self.options.allowed {
             Allowed::Moves => true,
-            Allowed::Slices => !edge.collective.kind().sends(),
+            Allowed::Slices => edge.other.as_ref().is_some_and(|other| !other.kind().sends()),
         }
     }
 }
@@ -199,6 +213,8 @@ pub(super) struct Space {
     shardings: Vec<Sharding>,
     nodes: FxHashMap<Sharding, Node>,
     edges: Vec<Option<Vec<Edge>>>,
+    /// Prices of moves; the first one is of none.
+    prices: Vec<Price>,
     /// Layouts written for arrays of this type.
     written: Vec<Sharding>,
     /// Counters shared by all array types.
@@ -280,7 +296,8 @@ impl<Origin> Distances<Origin> {
 impl Space {
     pub(super) fn new(dtype: DType, dims: Vec<Dim>, axes: AxisSet, budget: MoveBudget) -> Space {
         let (shardings, nodes, edges, written) = (Vec::new(), FxHashMap::default(), Vec::new(), Vec::new());
-        Space { dtype, dims, axes, shardings, nodes, edges, written, budget, work: 0 }
+        let prices = vec![Price::default()];
+        Space { dtype, dims, axes, shardings, nodes, edges, prices, written, budget, work: 0 }
     }
 
     /// Registers a written layout.
@@ -319,9 +336,9 @@ impl Space {
     }
 
     /// The move with an index out of an expanded node, and its time.
-    pub(super) fn edge(&self, from: Node, place: usize) -> Option<(&Rc<Collective>, Time)> {
+    pub(super) fn edge(&self, from: Node, place: usize) -> Option<(Rc<Collective>, Time)> {
         let edge = self.edges[from].as_ref()?.get(place)?;
-        Some((&edge.collective, edge.price?.time))
+        Some((edge.collective(&self.shardings), self.prices[edge.price?.get() as usize].time))
     }
 
     /// The moves from a source to a node, in order, each with its start and its time.
@@ -334,7 +351,7 @@ impl Space {
         let mut node = target;
         while let Back::Move(from, place) = ways.get(node)?.1 {
             let (collective, time) = self.edge(from, place)?;
-            moves.push((from, Rc::clone(collective), time));
+            moves.push((from, collective, time));
             node = from;
         }
         moves.reverse();
@@ -376,19 +393,26 @@ impl Space {
             let edges = self.edges[node].as_deref_mut().unwrap_or_default();
             self.work += edges.len() as u64;
             for (place, edge) in edges.iter_mut().enumerate() {
+                let to = edge.to();
                 // Most moves lead to what is reached more cheaply, whatever they cost.
-                let is_reached = reached[edge.to].as_ref().is_some_and(|(known, _)| *known <= score);
+                let is_reached = reached[to].as_ref().is_some_and(|(known, _)| *known <= score);
                 if is_reached || !pricing.allows(edge) {
                     continue;
                 }
-                let to = &self.shardings[edge.to];
-                let price = *edge.price.get_or_insert_with(|| from.of(&edge.collective, to, pricing));
+                let number = edge.price.unwrap_or_else(|| {
+                    let collective = edge.collective(&self.shardings);
+                    self.prices.push(from.of(&collective, &self.shardings[to], pricing));
+                    let number = u32::try_from(self.prices.len() - 1).ok().and_then(NonZeroU32::new);
+                    number.expect("a space has fewer prices")
+                });
+                edge.price = Some(number);
+                let price = &self.prices[number.get() as usize];
                 let through = score + price.score.times(pricing.times);
                 if price.held <= pricing.options.memory_limit
-                    && reached[edge.to].as_ref().is_none_or(|(known, _)| through < *known)
+                    && reached[to].as_ref().is_none_or(|(known, _)| through < *known)
                 {
-                    reached[edge.to] = Some((through, Back::Move(node, place)));
-                    heap.push(Reverse((through, edge.to)));
+                    reached[to] = Some((through, Back::Move(node, place)));
+                    heap.push(Reverse((through, to)));
                 }
             }
         }
@@ -445,7 +469,12 @@ impl Space {
             if !is_restricted && edges.len() % MOVES_PER_LOOK == MOVES_PER_LOOK - 1 && self.budget.is_restricted() {
                 return None;
             }
-            edges.push(Edge { to: self.node(&to), collective: Rc::new(collective), price: None });
+            let other = match collective {
+                Collective::Permute { .. } => None,
+                other => Some(Rc::new(other)),
+            };
+            let to = u32::try_from(self.node(&to)).expect("a space has fewer nodes");
+            edges.push(Edge { to, price: None, other });
         }
         Some(edges)
     }
@@ -458,14 +487,14 @@ impl Space {
             self.edges.iter().zip(&self.shardings).filter_map(|(edges, sharding)| Some((edges.as_ref()?, sharding)));
         let nodes = nodes.filter(|(_, sharding)| sharding.local_bytes(self.dtype, &self.dims, mesh) == bytes);
         let alike = nodes.flat_map(|(edges, sharding)| {
-            let edges = edges.iter().map(|edge| edge.collective.as_ref());
+            let edges = edges.iter().map(|edge| edge.collective(&self.shardings));
             edges
                 .filter(move |other| (other.kind(), other.axes(sharding, mesh)) == key)
                 .map(move |other| (other, sharding))
         });
         let layout =
             |sharding: &Sharding| Layout { dtype: self.dtype, dims: self.dims.clone(), sharding: sharding.clone() };
-        alike.map(|(other, sharding)| (other.clone(), layout(sharding))).collect()
+        alike.map(|(other, sharding)| (Rc::unwrap_or_clone(other), layout(sharding))).collect()
     }
 
     /// Updates the price of a move, if it belongs to this array type.
@@ -473,9 +502,14 @@ impl Space {
         if (self.dtype, &self.dims) != (from.dtype, &from.dims) {
             return;
         }
-        let Some(edges) = self.known(&from.sharding).and_then(|node| self.edges[node].as_mut()) else { return };
-        let prices = edges.iter_mut().filter(|edge| *edge.collective == *collective);
-        for price in prices.filter_map(|edge| edge.price.as_mut()) {
+        let Some(edges) = self.known(&from.sharding).and_then(|node| self.edges[node].as_ref()) else { return };
+        let is_it = |edge: &&Edge| match (&edge.other, collective) {
+            (Some(other), _) => **other == *collective,
+            (None, Collective::Permute { to }) => self.shardings[edge.to()] == *to,
+            (None, _) => false,
+        };
+        for number in edges.iter().filter(is_it).filter_map(|edge| edge.price) {
+            let price = &mut self.prices[number.get() as usize];
             (price.time, price.score) = priced(collective, from, costs);
         }
     }
