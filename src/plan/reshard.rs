@@ -519,7 +519,7 @@ impl Space {
 struct Prices<'a> {
     space: (DType, &'a [Dim]),
     from: &'a Sharding,
-    /// Its layout, once a price is asked for.
+    /// Its layout, once a price needs it.
     layout: OnceCell<Layout>,
 }
 
