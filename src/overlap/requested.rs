@@ -84,9 +84,11 @@ pub struct PipelineImpossible {
     at: SourceSpan,
 }
 
-/// The first request that a plan with overlap does not meet.
+/// The first request that a plan with overlap does not meet; where a requested method does not apply, that is the reason.
 pub fn unmet(plan: &Plan) -> Option<PipelineImpossible> {
-    let request = requests(plan).into_iter().find(|request| !request.is_met(&plan.overlap))?;
+    let is_done = |id: &StepId| !matches!(plan.step(*id).recipe, Some(Err(_)));
+    let mut requests = requests(plan).into_iter().filter(|request| request.steps.iter().all(is_done));
+    let request = requests.find(|request| !request.is_met(&plan.overlap))?;
     let windows: BTreeSet<Run> = runs(plan).iter().flat_map(|run| run.windows(plan)).collect();
     let runs = windows.into_iter().filter(|run| request.allows(run)).collect_vec();
     let divides = |count: u64| runs.iter().any(|run| division(count, run, plan).is_some());

@@ -5,7 +5,7 @@
 
 use super::{Cost, LowerBound, Plan, Step, StepId, StepOp, Stop};
 use crate::collective::{Collective, CollectiveKind};
-use crate::program::{Definition, Using};
+use crate::program::Definition;
 use crate::recipe::Tuner;
 use petgraph::Direction;
 use std::collections::BTreeMap;
@@ -58,7 +58,7 @@ impl Plan {
         let step = self.step(id);
         let StepOp::Collective(collective) = &step.op else { return false };
         let user = self.program.value(step.user);
-        let is_asked = user.using != Using::default() || matches!(user.definition, Definition::Collective { .. });
+        let is_asked = user.using.method.is_some() || matches!(user.definition, Definition::Collective { .. });
         let kinds =
             [CollectiveKind::AllGather, CollectiveKind::AllToAll, CollectiveKind::Permute, CollectiveKind::Slice];
         kinds.contains(&collective.kind()) && !is_asked && !step.layout.sharding.operator.is_root()

@@ -300,7 +300,7 @@ pub struct Value {
 }
 
 /// How the collectives of a statement are to be done (`using`).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Using {
     /// Their method.
     pub method: Option<Method>,

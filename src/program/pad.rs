@@ -154,6 +154,14 @@ fn place(program: &Program, dim: DimId, places: &[Span]) -> Span {
     found.and_then(|index| places.get(index)).copied().unwrap_or_default()
 }
 
+/// The statement of a value.
+#[derive(Clone, Copy)]
+struct Asking {
+    using: Using,
+    span: Span,
+    call: Option<Span>,
+}
+
 /// A program being padded: values are copied in order, with fillers between.
 struct Padder {
     old: Program,
@@ -163,7 +171,7 @@ struct Padder {
     renumbered: Vec<ValueId>,
     /// For each new value the dims with possibly non-zero padding.
     dirty: Vec<BTreeSet<DimId>>,
-    fillers: BTreeMap<(ValueId, DimId, &'static str, bool), ValueId>,
+    fillers: BTreeMap<(ValueId, DimId, &'static str, bool, Using), ValueId>,
     /// The bodies of the repeats so far, in new ids.
     bodies: Vec<Range<usize>>,
     /// For each carried old value the dims with non-zero padding from the previous iteration.
@@ -287,14 +295,14 @@ impl Padder {
 
     /// Inserts fillers before operations that read the padding of their operands.
     fn fill_operands(&mut self, value: &mut Value) {
-        let (span, dims) = (value.span, value.dims.clone());
+        let (user, dims) = (Asking { using: value.using, span: value.span, call: value.call }, value.dims.clone());
         match &mut value.definition {
             Definition::Product { operands, local } => {
                 for operand in operands {
                     let summed = |dim: &DimId| dims.iter().all(|kept| kept.id != *dim);
                     let dirty: Vec<DimId> = self.dirty[operand.index()].iter().copied().filter(summed).collect();
                     for dim in dirty {
-                        *operand = self.filled(*operand, dim, Filler::Zero, *local, span);
+                        *operand = self.filled(*operand, dim, Filler::Zero, *local, user);
                     }
                 }
             }
@@ -305,21 +313,21 @@ impl Padder {
                 let gone: Vec<DimId> = gone.filter(|dim| self.padded.contains_key(dim)).collect();
                 for dim in gone {
                     if with != Filler::Zero || self.dirty[operand.index()].contains(&dim) {
-                        *operand = self.filled(*operand, dim, with, false, span);
+                        *operand = self.filled(*operand, dim, with, false, user);
                     }
                 }
             }
             Definition::Map { function: Function::Softmax { dim }, operands } => {
                 let dim = dims[usize::from(*dim)].id;
                 if self.padded.contains_key(&dim) {
-                    operands[0] = self.filled(operands[0], dim, Filler::Least, false, span);
+                    operands[0] = self.filled(operands[0], dim, Filler::Least, false, user);
                 }
             }
             // Downwards, what follows the last element moves into the array.
             Definition::Map { function: Function::Shift(shift), operands } if shift.by < 0 => {
                 let dim = dims[shift.dim()].id;
                 if self.padded.contains_key(&dim) && self.dirty[operands[0].index()].contains(&dim) {
-                    operands[0] = self.filled(operands[0], dim, Filler::Zero, false, span);
+                    operands[0] = self.filled(operands[0], dim, Filler::Zero, false, user);
                 }
             }
             Definition::Map { .. }
@@ -332,8 +340,11 @@ impl Padder {
     }
 
     /// The value with filled padding in a dim; in the value's own layout if it has to `stay`.
-    fn filled(&mut self, id: ValueId, dim: DimId, with: Filler, stay: bool, span: Span) -> ValueId {
-        let key = (id, dim, with.word(), stay);
+    ///
+    /// - `user`: the statement that reads it; the collectives before the filler are its own.
+    fn filled(&mut self, id: ValueId, dim: DimId, with: Filler, stay: bool, user: Asking) -> ValueId {
+        let Asking { using, span, call } = user;
+        let key = (id, dim, with.word(), stay, using);
         if let Some(known) = self.fillers.get(&key) {
             return *known;
         }
@@ -347,10 +358,10 @@ impl Padder {
             dims: of.dims.clone(),
             definition: Definition::Map { function, operands: vec![id] },
             wanted: if stay { of.wanted.clone() } else { Wanted::Free },
-            using: Using::default(),
+            using,
             pin: None,
             span,
-            call: None,
+            call,
         };
         let dirty = self.dirty_dims(&filler);
         let filler = self.push(filler, dirty);

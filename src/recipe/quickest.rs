@@ -146,8 +146,15 @@ fn time(stages: &[Stage], parts: &[Part<'_>], bytes: u64, chunks: u64) -> u128 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::collective::CollectiveKind;
+    use crate::dtype::DType;
+    use crate::method::Method;
+    use crate::operator::Operator;
     use crate::recipe::axis_orders::axis_orders;
+    use crate::recipe::{Recipe, Stage as Step, trial};
+    use crate::schedule::methods::{self, Multiport};
     use crate::topology::tests::topology;
+    use itertools::iproduct;
 
     fn found(axes: &[(&str, u32)], wiring: Wiring, bytes: u64) -> Option<Vec<(Vec<usize>, u64)>> {
         let topology = topology("tpu_v5p", axes, Some(wiring));
@@ -161,5 +168,47 @@ mod tests {
     fn long_messages_are_left_to_the_load() {
         assert_eq!(found(&[("X", 4), ("Y", 8)], Wiring::Ring, 1 << 30), None);
         assert_eq!(found(&[("X", 2), ("Y", 2), ("Z", 2)], Wiring::Ring, 1), None);
+    }
+    /// The time on the clock of a gather of shards of this size along ring or line axes, in the better number of chunks.
+    fn clocked(topology: &Topology, axes: &[Axes], bytes: u64, orders: &[AxisOrder]) -> Time {
+        let method = |run: &Axes| match topology.links(*run).wiring {
+            Wiring::Ring => Method::BalancedMeetInMiddleRing,
+            _ => Method::Line,
+        };
+        let stages = axes.iter().map(|run| methods::Stage { axes: *run, dim: 0, method: method(run) }).collect();
+        let all = Multiport { stages, axis_orders: orders.to_vec(), chunks: 1 };
+        let times = CHUNKS.into_iter().filter_map(|chunks| {
+            let all = Multiport { chunks, ..all.clone() };
+            let stages = vec![Step::Multiport { kind: CollectiveKind::AllGather, all, to: None }];
+            let recipe = Recipe { operator: Operator::Sum, equal_copies: false, stages };
+            let schedule = trial::of_block(topology, DType::I8, &[bytes], |builder, input| recipe.emit(builder, input));
+            trial::timed(&schedule, topology, Time::MAX).map(|trial| trial.time)
+        });
+        times.min().expect("a small gather")
+    }
+
+    /// Orders are proposed that take less time on the clock as well; hardly any takes more.
+    #[test]
+    fn proposed_orders_are_fast_on_the_clock() {
+        let meshes: [&[(&str, u32)]; 5] = [
+            &[("X", 4), ("Y", 4)],
+            &[("X", 3), ("Y", 8)],
+            &[("X", 2), ("Y", 5)],
+            &[("X", 4), ("Y", 4), ("Z", 4)],
+            &[("X", 2), ("Y", 3), ("Z", 4)],
+        ];
+        let sizes = [1 << 12, 3 << 14, 1 << 17, 1 << 19];
+        let (mut proposed, mut faster, mut slower) = (0, 0, 0);
+        for (axes, wiring, bytes) in iproduct!(meshes, [Wiring::Ring, Wiring::Line], sizes) {
+            let topology = topology("tpu_v5p", axes, Some(wiring));
+            let ids: Vec<Axes> = topology.mesh.axis_ids().map(Axes::one).collect();
+            let balanced = axis_orders(&topology, &ids);
+            let Some(orders) = quickest(&topology, &ids, bytes, &balanced) else { continue };
+            let [orders, balanced] = [&orders, &balanced].map(|orders| clocked(&topology, &ids, bytes, orders));
+            proposed += 1;
+            faster += usize::from(orders < balanced);
+            slower += usize::from(orders > balanced);
+        }
+        assert!(proposed >= 10 && faster * 4 >= proposed * 3 && slower * 8 <= proposed, "{proposed} {faster} {slower}");
     }
 }

@@ -146,3 +146,47 @@ fn what_cannot_be_split_is_refused() {
     let (code, said) = refusal(&limited(2));
     assert_eq!((code.as_str(), said.contains("limits of the program")), ("pipeline-impossible", true), "{said}");
 }
+
+/// What a padded dim is filled for is of the statement: its collectives are done as requested, or refused.
+#[test]
+fn collectives_before_a_filler_are_of_the_statement() {
+    let ground = "mesh {X: 4 ring} on tpu_v5e\ndims {F: 6, B: 64}\nx: bf16[B, F_X]\n";
+    let softmax = |using: &str| format!("{ground}p[B, F] = softmax_F(x) using {using}\n");
+    let exchange = |using: &str| {
+        let ground = "mesh {X: 4 ring} on tpu_v5e\ndims {F: 6, B: 6}\nx: bf16[B_X, F]\n";
+        format!("{ground}p[F_X] = max_B(x) using {using}\n")
+    };
+    assert_eq!(refusal(&softmax("line")).0, "method-not-applicable");
+    assert_eq!(refusal(&softmax("pipeline(7)")).0, "pipeline-impossible");
+    assert_eq!(refusal(&exchange("line")).0, "method-not-applicable");
+    let compiled = compile(&softmax("clockwise_ring"));
+    let gather = compiled.plan.ids().find(|id| compiled.plan.op_name(*id).starts_with("AllGather"));
+    assert_eq!(compiled.plan.how(gather.expect("a gather")), "clockwise_ring");
+    // In a function, pieces are those of each call.
+    let called =
+        format!("{ground}def f(x[B, F]) {{\nreturn softmax_F(x) using pipeline(1)\n}}\ny[B, F] = f(x)\noutput y\n");
+    assert!(compile(&called).plan.overlap.pipelines.is_empty());
+}
+
+/// Whole collectives are those that a plan without a request has, also moves in one routing.
+#[test]
+fn whole_collectives_may_be_routed() {
+    let programs = [
+        "mesh {X: 8} on h100\ndims {D: 4096, F: 4096}\nW: bf16[D_X, F]\nA[D, F_X] = W",
+        "mesh {X: 4, Y: 4, Z: 4} on tpu_v5p\ndims {I: 65536, J: 8192}\nA: bf16[I_XY, J]\nC[I_Y, J] = A",
+    ];
+    for source in programs {
+        let (free, whole) = (compile(source), compile(&format!("{source} using pipeline(1)")));
+        let reshards = free.plan.ids().filter(|id| free.plan.op_name(*id).starts_with("Reshard")).count();
+        assert_eq!((reshards, free.plan.time()), (1, whole.plan.time()), "{source}");
+    }
+}
+
+/// Where a method does not apply, that is the reason, and not the number of pieces.
+#[test]
+fn a_method_that_does_not_apply_is_refused_first() {
+    for count in [1, 2, 7] {
+        let source = layer(64, [&format!(" using line, pipeline({count})"), ""]);
+        assert_eq!(refusal(&source).0, "method-not-applicable", "{count}");
+    }
+}
