@@ -221,7 +221,11 @@ impl Builder<'_> {
         let shared = || found.shared.iter().find(|(shared, _)| *shared == node).map(|(_, ways)| ways);
         let step = match inside {
             Some(origin) => self.make_source(id, node, origin),
-            None if is_made => self.make_along(id, node, user, &found.made, true),
+            None if is_made => {
+                // Whoever needs it first, a decided value is brought into its layout for its own statement.
+                let user = if found.settled.is_some() { id } else { user };
+                self.make_along(id, node, user, &found.made, true)
+            }
             None => self.make_along(id, node, user, shared().unwrap_or(found.offered()), false),
         };
         self.made.insert((id, node), step);

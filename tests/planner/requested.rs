@@ -163,9 +163,25 @@ fn collectives_before_a_filler_are_of_the_statement() {
     let gather = compiled.plan.ids().find(|id| compiled.plan.op_name(*id).starts_with("AllGather"));
     assert_eq!(compiled.plan.how(gather.expect("a gather")), "clockwise_ring");
     // In a function, pieces are those of each call.
-    let called =
-        format!("{ground}def f(x[B, F]) {{\nreturn softmax_F(x) using pipeline(1)\n}}\ny[B, F] = f(x)\noutput y\n");
+    let body = "p[B, F] = softmax_F(x) using pipeline(1)\nreturn p";
+    let called = format!("{ground}def f(x[B, F]) {{\n{body}\n}}\ny[B, F] = f(x)\noutput y\n");
     assert!(compile(&called).plan.overlap.pipelines.is_empty());
+}
+
+/// An array that an iteration only takes apart and puts together again is moved as its statement requests.
+#[test]
+fn what_an_iteration_hands_on_unchanged_is_moved_as_requested() {
+    let repeated = |using: &str| {
+        format!(
+            "mesh {{X: 4 ring}} on tpu_v5e\ndims {{B: 128, D: 8}}\na: bf16[B, D]\nrepeat 2 {{\nv[B, D_X] = a\n\
+             a[B, D] = v using {using}\n}}\noutput a\n"
+        )
+    };
+    assert_eq!(refusal(&repeated("line")).0, "method-not-applicable");
+    assert_eq!(refusal(&repeated("pipeline(7)")).0, "pipeline-impossible");
+    let compiled = compile(&repeated("clockwise_ring"));
+    let gather = compiled.plan.ids().find(|id| compiled.plan.op_name(*id).starts_with("AllGather"));
+    assert_eq!(compiled.plan.how(gather.expect("a gather")), "clockwise_ring");
 }
 
 /// Whole collectives are those that a plan without a request has, also moves in one routing.
