@@ -178,8 +178,8 @@ impl Collective {
             Collective::Permute { to } => {
                 let mut kept = AxisSet::NONE;
                 for (before, after) in from.dims.iter().zip(&to.dims) {
-                    let stays = |kept: &(AxisId, u64)| after.strides(mesh).any(|other| other == *kept);
-                    let same = before.strides(mesh).filter(|kept| before == after || stays(kept));
+                    let stays = |own: &(AxisId, u64)| after.strides(mesh).any(|other| other == *own);
+                    let same = before.strides(mesh).filter(|own| before == after || stays(own));
                     kept = kept.union(same.map(|(axis, _)| axis).collect());
                 }
                 from.dim_axes().union(to.dim_axes()).without(kept)

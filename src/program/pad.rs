@@ -156,7 +156,7 @@ fn place(program: &Program, dim: DimId, places: &[Span]) -> Span {
 
 /// The statement of a value.
 #[derive(Clone, Copy)]
-struct Asking {
+struct Statement {
     using: Using,
     span: Span,
     call: Option<Span>,
@@ -295,7 +295,7 @@ impl Padder {
 
     /// Inserts fillers before operations that read the padding of their operands.
     fn fill_operands(&mut self, value: &mut Value) {
-        let (user, dims) = (Asking { using: value.using, span: value.span, call: value.call }, value.dims.clone());
+        let (user, dims) = (Statement { using: value.using, span: value.span, call: value.call }, value.dims.clone());
         match &mut value.definition {
             Definition::Product { operands, local } => {
                 for operand in operands {
@@ -342,8 +342,8 @@ impl Padder {
     /// The value with filled padding in a dim; in the value's own layout if it has to `stay`.
     ///
     /// - `user`: the statement that reads it; the collectives before the filler are its own.
-    fn filled(&mut self, id: ValueId, dim: DimId, with: Filler, stay: bool, user: Asking) -> ValueId {
-        let Asking { using, span, call } = user;
+    fn filled(&mut self, id: ValueId, dim: DimId, with: Filler, stay: bool, user: Statement) -> ValueId {
+        let Statement { using, span, call } = user;
         let key = (id, dim, with.word(), stay, using);
         if let Some(known) = self.fillers.get(&key) {
             return *known;

@@ -169,6 +169,7 @@ mod tests {
         assert_eq!(found(&[("X", 4), ("Y", 8)], Wiring::Ring, 1 << 30), None);
         assert_eq!(found(&[("X", 2), ("Y", 2), ("Z", 2)], Wiring::Ring, 1), None);
     }
+
     /// The time on the clock of a gather of shards of this size along ring or line axes, in the better number of chunks.
     fn clocked(topology: &Topology, axes: &[Axes], bytes: u64, orders: &[AxisOrder]) -> Time {
         let method = |run: &Axes| match topology.links(*run).wiring {
