@@ -1,8 +1,10 @@
-//! Lower bound for all plans and schedules of a program: the load of the unit that is busiest in every plan.
+//! Lower bound for all plans of collectives of a program, and their schedules: the load of the unit that is busiest in
+//! every plan.
 //!
 //! A unit is an engine of a device, or all links along some axes of the machine. For each unit, the planner searches
 //! for the plan that keeps it busy for the shortest time. With any overlap of steps, a plan takes at least as long as
-//! its busiest unit is busy, so at least the maximum of these times.
+//! its busiest unit is busy, so at least the maximum of these times. Routed moves, and layouts that pad a dim where the
+//! program does not, are outside of this bound.
 
 use super::book::Book;
 use super::{CostModel, limited, roofline, traffic};
@@ -55,7 +57,7 @@ impl Unit {
     }
 }
 
-/// A lower bound for all plans and schedules.
+/// A lower bound for all plans of collectives, and their schedules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Floor {
     /// Minimum busy time of the unit in any plan.

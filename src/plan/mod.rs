@@ -443,7 +443,8 @@ pub struct Plan {
     pub stop: Stop,
     /// Whether plans with split axes were searched; [`Plan::stop`] then includes them.
     pub in_parts: bool,
-    /// Lower bound over all plans under the cost model, on the axes that were searched to the end.
+    /// Lower bound over all plans of collectives under the cost model, on the axes that were searched to the end, with
+    /// layouts that divide evenly.
     pub lower_bound: LowerBound,
     /// Lower bound over plans with whole or split axes, if the search of the latter was not completed.
     pub with_split_axes: Option<LowerBound>,

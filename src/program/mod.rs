@@ -142,6 +142,12 @@ impl Program {
         &self.values[id.index()]
     }
 
+    /// Whether a value has a layout that pads one of its dims, beyond the padding that the program states.
+    pub fn may_pad(&self) -> bool {
+        let devices = self.mesh.device_count() as u64;
+        self.values.iter().flat_map(|value| &value.dims).any(|dim| !dim.size.is_multiple_of(devices))
+    }
+
     /// The program with additional values.
     ///
     /// - `renumbered`: the new id of each value.

@@ -116,7 +116,8 @@ impl Tuner<'_> {
             all.extend(self.exchanged_at_once(problem, &runs));
         }
         if problem.asked.is_none() && !library.is_empty() && !self.fewest_operations {
-            all.extend(self.slowest_first(problem, &runs)?);
+            all.extend(self.slowest_first(problem, &runs, true)?);
+            all.extend(self.exchanged_in_chunks(problem, &runs)?);
         }
         if problem.asked.is_none() && library.is_empty() && !self.fewest_operations && !runs.is_empty() {
             if self.scatters(problem, &runs) {
@@ -125,7 +126,7 @@ impl Tuner<'_> {
             all.extend(self.over_axes(problem, Method::Multiport, &runs));
             all.extend(self.quickest(problem, &runs));
             all.extend(self.around(problem, &runs));
-            all.extend(self.slowest_first(problem, &runs)?);
+            all.extend(self.slowest_first(problem, &runs, false)?);
             all.extend(self.scattered(problem, &runs));
             all.extend(self.exchanged_at_once(problem, &runs));
             all.extend(self.exchanged_in_rounds(problem));
@@ -319,6 +320,26 @@ impl Tuner<'_> {
         few.then(|| Candidate::once(vec![Stage::AllToAllAtOnce { axes, from, to }]))
     }
 
+    /// An exchange axis after axis in chunks: an axis moves one chunk while the next axis moves the one before it.
+    fn exchanged_in_chunks<'p>(
+        &self,
+        problem: &Problem,
+        runs: &[(Axes, usize)],
+    ) -> Result<Option<Candidate<'p>>, Flaw> {
+        let several = runs.len() > 1 && problem.divides(&self.topology.mesh);
+        let Some(to) = problem.to.filter(|_| several) else { return Ok(None) };
+        let mut stages = Vec::new();
+        for (run, dim) in runs {
+            let best = self.best(&problem.along(problem.kind, *run, *dim, &problem.extents))?;
+            let [Stage::AllToAll { runs, .. }] = &best.stages[..] else { return Ok(None) };
+            stages.extend(runs.iter().map(|(axes, method)| methods::Stage { axes: *axes, dim: *dim, method: *method }));
+        }
+        let axis_orders = vec![AxisOrder { order: (0..stages.len()).collect(), weight: 1 }];
+        let (kind, all) = (problem.kind, Multiport { stages, axis_orders, chunks: 1 });
+        let stage = move |chunks| Stage::Multiport { kind, all: Multiport { chunks, ..all.clone() }, to: Some(to) };
+        Ok(Some(Candidate::new(stage, (1..=MOST_CHUNKS).collect(), LEAST_SAVING_AT_ONCE)))
+    }
+
     /// A sum split into an evenly scattered part with the requested method, and a few remaining rows.
     pub(super) fn split(&self, problem: &Problem, cut: CutAt) -> Result<Vec<Stage>, Flaw> {
         let part = |length: u64, asked: Option<Method>| {
@@ -461,8 +482,16 @@ impl Tuner<'_> {
         Some(Candidate { build, counts, least_saving })
     }
 
-    /// Axis after axis, over the slowest links while the blocks are smallest, whichever axis is minor.
-    fn slowest_first<'p>(&self, problem: &Problem, runs: &[(Axes, usize)]) -> Result<Option<Candidate<'p>>, Flaw> {
+    /// Axis after axis, over the slowest links while the blocks are smallest, whichever axis is minor. In chunks, an axis
+    /// moves one chunk while the next axis moves the one before it.
+    ///
+    /// - `library`: whether this is the only use of several axes at the same time.
+    fn slowest_first<'p>(
+        &self,
+        problem: &Problem,
+        runs: &[(Axes, usize)],
+        library: bool,
+    ) -> Result<Option<Candidate<'p>>, Flaw> {
         let (kind, mesh, runs) = (problem.kind, &self.topology.mesh, self.merged(runs));
         let gathers =
             matches!(kind, CollectiveKind::AllGather | CollectiveKind::ReduceScatter | CollectiveKind::AllReduce);
@@ -472,7 +501,7 @@ impl Tuner<'_> {
             false => self.topology.links(run).one_way.per_second(),
         };
         let same = runs.windows(2).all(|pair| rate(pair[0].0) == rate(pair[1].0));
-        if !gathers || same || !problem.divides(mesh) {
+        if !gathers || runs.len() < 2 || (same && !library) || !problem.divides(mesh) {
             return Ok(None);
         }
         let mut extents = problem.extents.clone();
@@ -494,7 +523,7 @@ impl Tuner<'_> {
         let all = Multiport { stages, axis_orders: vec![AxisOrder { order, weight: 1 }], chunks: 1 };
         let stage = move |chunks| Stage::Multiport { kind, all: Multiport { chunks, ..all.clone() }, to: None };
         // Axes of a fabric may use different links at once.
-        let counts = if is_fabric { (1..=MOST_CHUNKS).collect() } else { vec![1] };
+        let counts = if is_fabric || library { (1..=MOST_CHUNKS).collect() } else { vec![1] };
         Ok(Some(Candidate::new(stage, counts, LEAST_SAVING_AT_ONCE)))
     }
 

@@ -58,7 +58,7 @@ impl<'a> Findings<'a> {
         self
     }
 
-    /// Lower bound over all plans of the program, computed on first use by a search.
+    /// Lower bound over all plans of collectives, computed on first use by a search.
     pub fn floor(&self) -> Option<Floor> {
         // The search covers chains of collectives only.
         let is_reshard = |id| matches!(self.plan.step(id).op, StepOp::Collective(Collective::Reshard { .. }));

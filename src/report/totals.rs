@@ -79,15 +79,15 @@ impl Findings<'_> {
     fn optimality(&self) -> String {
         let plan = self.plan;
         if plan.is_optimal() {
-            let axes = if plan.in_parts { "whole and split axes" } else { "whole axes" };
+            let searched = self.searched();
             let received = plan.with_split_axes.map_or(Bytes(0), |bound| bound.received);
             return match plan.costs {
                 "bytes" if received.0 > 0 => {
-                    format!("optimal: no plan receives fewer bytes ({axes}; with split axes at least {received})")
+                    format!("optimal: no plan receives fewer bytes ({searched}; with split axes at least {received})")
                 }
-                "bytes" => format!("optimal: no plan receives fewer bytes ({axes})"),
-                "book" => format!("optimal in sequence: no plan is faster by the book's formulas ({axes})"),
-                _ => format!("optimal in sequence: no plan has a smaller total under this cost model ({axes})"),
+                "bytes" => format!("optimal: no plan receives fewer bytes ({searched})"),
+                "book" => format!("optimal in sequence: no plan is faster by the book's formulas ({searched})"),
+                _ => format!("optimal in sequence: no plan has a smaller total under this cost model ({searched})"),
             };
         }
         if let Some((sum, whole)) = plan.instead {
@@ -138,10 +138,21 @@ impl Findings<'_> {
             Unit::Links(_) => unit,
         };
         let ratio = self.plan.time().ratio(floor.time);
-        let overlap = "lower bound over all plans with perfect overlap";
-        // Plans with split axes may beat a bound over whole axes.
-        let axes = if self.plan.in_parts { "" } else { ", whole axes" };
-        format!("{overlap} {time} ({busy}{axes}), this plan {ratio:.2}x\n")
+        // An optimal plan has just been compared with those that were searched.
+        let (plans, searched) = match self.plan.is_optimal() {
+            true => ("these plans", String::new()),
+            false => ("all plans", format!("; {}", self.searched())),
+        };
+        format!("lower bound over {plans} with perfect overlap {time} ({busy}{searched}), this plan {ratio:.2}x\n")
+    }
+
+    /// Formats the plans that were searched.
+    ///
+    /// Routed moves, other parts of axes, and padding that the program does not state may give better plans.
+    fn searched(&self) -> String {
+        let axes = if self.plan.in_parts { "whole and split" } else { "whole" };
+        let padding = if self.plan.program.may_pad() { ", padding as written" } else { "" };
+        format!("collectives on {axes} axes{padding}")
     }
 
     /// Formats the difference between simulated and planned communication times, and the step that differs most.
@@ -193,6 +204,21 @@ mod tests {
             let line = "AllReduce_Y takes 8.00 us by the book, 4.00 us simulated";
             assert_eq!(text.contains(line), reported, "{text}");
             assert_eq!(text.contains("by the book"), reported, "{text}");
+        }
+    }
+
+    /// A plan is compared with those that were searched: padding is mentioned where a dim does not divide.
+    #[test]
+    fn the_searched_plans_are_named() {
+        for (mesh, named) in [
+            ("X: 8", "(collectives on whole axes)\nlower bound over these plans with perfect overlap "),
+            ("X: 6", "(collectives on whole axes, padding as written)\nlower bound over these plans"),
+        ] {
+            let source = format!("mesh {{{mesh}}} on tpu_v5e\nA: bf16[49152_X, 1024]\nC = AllGather_X(A)\n");
+            let program = compiler::check(&source).0.expect("a right program");
+            let compiled = compiler::preview(&program, &Options::default()).expect("a plan");
+            let text = Findings::new(&compiled.plan, &compiled.topology).totals_text();
+            assert!(text.contains(named), "{text}");
         }
     }
 
