@@ -30,6 +30,9 @@ const LEAST_SAVING: u128 = 128;
 /// Chunks over several axes add few operations, so they must save at least 1/512 of the time.
 const LEAST_SAVING_AT_ONCE: u128 = 512;
 
+/// Chunks from one axis to the next add messages, which libraries keep long, so they must save at least 1/32 of the time.
+const LEAST_SAVING_OF_A_LIBRARY: u128 = 32;
+
 /// A candidate, with possible numbers of chunks.
 pub(super) struct Candidate<'c> {
     build: Box<dyn Fn(u64) -> Vec<Stage> + 'c>,
@@ -337,7 +340,7 @@ impl Tuner<'_> {
         let axis_orders = vec![AxisOrder { order: (0..stages.len()).collect(), weight: 1 }];
         let (kind, all) = (problem.kind, Multiport { stages, axis_orders, chunks: 1 });
         let stage = move |chunks| Stage::Multiport { kind, all: Multiport { chunks, ..all.clone() }, to: Some(to) };
-        Ok(Some(Candidate::new(stage, (1..=MOST_CHUNKS).collect(), LEAST_SAVING_AT_ONCE)))
+        Ok(Some(Candidate::new(stage, (1..=MOST_CHUNKS).collect(), LEAST_SAVING_OF_A_LIBRARY)))
     }
 
     /// A sum split into an evenly scattered part with the requested method, and a few remaining rows.
@@ -524,7 +527,8 @@ impl Tuner<'_> {
         let stage = move |chunks| Stage::Multiport { kind, all: Multiport { chunks, ..all.clone() }, to: None };
         // Axes of a fabric may use different links at once.
         let counts = if is_fabric || library { (1..=MOST_CHUNKS).collect() } else { vec![1] };
-        Ok(Some(Candidate::new(stage, counts, LEAST_SAVING_AT_ONCE)))
+        let least_saving = if library { LEAST_SAVING_OF_A_LIBRARY } else { LEAST_SAVING_AT_ONCE };
+        Ok(Some(Candidate::new(stage, counts, least_saving)))
     }
 
     /// One of several axes for the multiport method.

@@ -211,6 +211,7 @@ fn help(text: &str, at: usize, found: &str) -> Option<String> {
             Some("write two comparisons as `and(0 < x, x < 1)`".to_owned())
         }
         "by" | "using" if at > 0 => Some("`by` and then `using` come at the end of the statement".to_owned()),
+        _ if text[..at].trim_end().ends_with("pipeline(") => Some("write a number of pieces: `pipeline(8)`".to_owned()),
         "[" if text[..at].trim_end().ends_with([']', '}']) => Some(INDEXED.to_owned()),
         "donated" if at > 0 => Some(ONLY_INPUTS_ARE_DONATED.to_owned()),
         "=" if text[..at].ends_with('=') => Some("write a result with a single `=`".to_owned()),

@@ -31,7 +31,7 @@ pub(super) struct Slip {
 type Step = (&'static str, fn(&str) -> Option<String>);
 
 /// The corrections, tried in this order, each on the result of those before it.
-const STEPS: [Step; 26] = [
+const STEPS: [Step; 27] = [
     ("a kernel is declared as `kernel f(x[B]) -> [B], shard B, flops 2*B`", kernel_facts),
     ("sizes are declared by `dims {..}`", tuple_of_sizes),
     ("axes and dims are declared in braces, with `:` before each size", block),
@@ -58,6 +58,7 @@ const STEPS: [Step; 26] = [
     ("a statement does not end with a comma", tail_comma),
     ("factors are joined by `*`", factors),
     ("a loop is written `repeat 4 {`", iterations),
+    ("`by` precedes `using`", using_first),
 ];
 
 /// The statement that was likely meant; the grammar rejects `text` at byte `at`.
@@ -441,6 +442,13 @@ fn factors(text: &str) -> Option<String> {
     let factors = pieces(value);
     let is_array = |text: &&str| text.starts_with(|c: char| c.is_ascii_alphabetic()) && text.ends_with([']', '}']);
     (factors.len() > 1 && factors.iter().all(is_array)).then(|| format!("{target}= {}", factors.join(" * ")))
+}
+
+/// `A * B using line by reduce` → `A * B by reduce using line`.
+fn using_first(text: &str) -> Option<String> {
+    let (before, clauses) = text.split_at(text.rfind(" using ")?);
+    let (using, by) = clauses.split_at(clauses.find(" by ")?);
+    Some(format!("{before}{by}{using}"))
 }
 
 /// `repeat 4x {`, `repeat (4) times {`.

@@ -100,7 +100,7 @@ const LINES: [(&str, &str); 86] = [
 ];
 
 /// Words without an equivalent line, and near misses, with a part of the answer.
-const OTHERS: [(&str, &str); 109] = [
+const OTHERS: [(&str, &str); 111] = [
     ("z = iota(B) >= iota(D)", "`iota_B`"),
     (
         "z = torch.cat([x, v], dim=0)",
@@ -132,6 +132,8 @@ const OTHERS: [(&str, &str); 109] = [
     ("z = jnp.tril(x)", "`where(iota_I >= iota_J, A, 0)`"),
     ("z = jnp.take(x, v)", "rows are looked up by `take_V(E, ids)`"),
     ("for i in range(4):\n    x = relu(x)", "write `repeat 4 {` here and `}` below line 8"),
+    ("z = x * W using pipeline()", "write a number of pieces: `pipeline(8)`"),
+    ("z = x * W using line by reduce", "write `z = x * W by reduce using line`"),
     ("while True:", "a loop is written `repeat 4 {`"),
     ("def layer(x):\n    return relu(x)", "write `def layer(x) {` here and `}` below line 8"),
     ("import jax", "remove the line"),
