@@ -1,8 +1,8 @@
 //! Laws for every collective on every wiring: no schedule is faster than its bound, and some reach it.
 
-use crate::common::{compile, compile_with, first_collective, programs};
+use crate::common::{compile, compile_by, compile_with, first_collective, programs};
 use itertools::iproduct;
-use shardc::compiler::{self, Options};
+use shardc::compiler::{self, Options, Overlapping, Resharding};
 use shardc::costs::CostModel;
 use shardc::recipe::Lowering;
 use shardc::report::{Findings, step_bound};
@@ -258,5 +258,36 @@ fn no_gather_over_more_axes_is_faster() {
             let (part, whole) = (time("AllGather_X(A) -> a[R, F]"), time("AllGather_{D,X}(B) -> b[R, F]"));
             assert!(part < whole, "{hardware}: {part:?} over X, {whole:?} over both");
         }
+    }
+}
+
+/// Between nodes of measured machines, an axis moves one chunk while another axis moves the next one: a large collective is
+/// faster than its stages one after the other, and slower than the longest of them.
+#[test]
+fn axes_of_measured_machines_move_chunks_at_the_same_time() {
+    let (open, sharded) = ("A: bf16[I, J]{U_XN}", "A: bf16[I_XN, J]");
+    let scatter = "ReduceScatter_{X,I}(A) -> a[I_X, J]{U_N}\n";
+    let collectives = [
+        (open, "C[I, J] = A", format!("{scatter}AllReduce_N(a) -> b[I_X, J]\nAllGather_X(b) -> C[I, J]")),
+        (open, "C = ReduceScatter_{XN,I}(A)", format!("{scatter}ReduceScatter_{{N,I}}(a) -> C[I_XN, J]")),
+        (sharded, "C = AllGather_{XN}(A)", "AllGather_N(A) -> a[I_X, J]\nAllGather_X(a) -> C[I, J]".to_owned()),
+        (
+            sharded,
+            "C = AllToAll_{XN,J}(A)",
+            "AllToAll_{N,J}(A) -> a[I_X, J_N]\nAllToAll_{X,J}(a) -> C[I, J_NX]".to_owned(),
+        ),
+    ];
+    let options = Options { overlap: Overlapping::None, reshard: Resharding::Chains, ..Options::default() };
+    for (hardware, (operand, whole, stages), rows) in iproduct!(["a100", "h100", "b200"], &collectives, [64, 4096]) {
+        let times = |lines: &str| {
+            let mesh = format!("mesh {{N: 4 over ib, X: 8}} on {hardware}");
+            let plan = compile_by(&format!("{mesh}\ndims {{I: {rows}, J: 8192}}\n{operand}\n{lines}\n"), &options).plan;
+            plan.ids().map(|id| plan.step(id).cost.time).collect::<Vec<Time>>()
+        };
+        let (time, stages) = (times(whole).into_iter().sum::<Time>(), times(stages));
+        let (longest, sum) = (*stages.iter().max().expect("stages"), stages.iter().copied().sum::<Time>());
+        let context = format!("{hardware}, {whole}, {rows} rows: {time:?} {stages:?}");
+        assert!(longest < time && time <= sum, "{context}");
+        assert!(rows < 4096 || time.ratio(sum) < 0.99, "{context}");
     }
 }
