@@ -1,27 +1,27 @@
 //! The pipeline of the compiler.
 
+mod whole;
+
 use crate::advice;
-use crate::costs::{Balance, CostModel};
+use crate::costs::CostModel;
 use crate::diag::{Diagnostics, Edit, Fix, Severity};
 use crate::expect;
 use crate::link::{DegradedLink, LinkState};
 use crate::lower;
 use crate::mesh::Axis;
-use crate::overlap;
-use crate::plan::{self, Budget, Listing, Plan, PlanError, Request, Whole, unroll};
+use crate::plan::{self, Budget, Listing, Plan, PlanError, Whole, unroll};
 use crate::program::{self, Program};
-use crate::recipe::{self, Lowering, Tuner};
+use crate::recipe::Lowering;
 use crate::schedule::Schedule;
 use crate::sim::clock;
 use crate::sim::proof::{self, Flaw, Proof};
 use crate::span::{LineIndex, Span};
 use crate::syntax::{self, Ast, Extent, SetError, StatementKind};
 use crate::topology::{Hardware, Topology, TopologyError};
-use crate::units::Time;
 use itertools::Itertools;
 use miette::SourceSpan;
-use std::borrow::Cow;
 use thiserror::Error;
+use whole::{Taken, taken};
 
 /// Options of a compilation.
 #[derive(Clone, Debug, Default)]
@@ -416,203 +416,6 @@ pub fn check_strict(
 /// If the topology has another mesh; use [`machine`].
 pub fn plan(program: &Program, topology: &Topology, options: &Options) -> Result<Plan, Diagnostics> {
     taken(program, topology, options).map(|taken| taken.plan)
-}
-
-/// A plan that was taken.
-struct Taken {
-    plan: Plan,
-    /// The schedule of the unrolled plan, and its proof, if they had to be made to take it.
-    made: Option<(Schedule, Option<Proof>)>,
-}
-
-/// As [`plan()`], with what had to be made for it.
-fn taken(program: &Program, topology: &Topology, options: &Options) -> Result<Taken, Diagnostics> {
-    let requested = program.values.iter().filter_map(|value| value.using.method);
-    let costs = options.costs.with_methods(requested, topology, options.lowering);
-    let request = Request {
-        written: false,
-        // What is to be written for a program is said of its own steps.
-        rewrites: !options.as_written && !options.strict,
-        alternatives: options.alternatives,
-        budget: options.budget,
-    };
-    let ordinary = || plan::plan_as(program, costs.as_ref(), request).map_err(|error| Diagnostics::of(&error));
-    let whole = |plan: Plan| as_a_whole(plan, topology, options, costs.as_ref(), Budget::WHOLE_EFFORT);
-    let improved = |Taken { plan, made }: Taken| {
-        let plan = improved(plan, topology, options, costs.as_ref());
-        let made = made.filter(|_| plan.overlap.is_none());
-        Ok(Taken { plan, made })
-    };
-    let Taken { plan, made } = match options.strict {
-        false => whole(ordinary()?)?,
-        true => match plan::plan_as(program, costs.as_ref(), Request { written: true, ..request }).map(whole) {
-            Ok(Ok(taken)) => taken,
-            failed => {
-                let plan = ordinary()?;
-                let unwritten = advice::unwritten(&plan);
-                let found = whole(plan);
-                match failed {
-                    // What communicates may be within a limit that nothing else keeps.
-                    Ok(Err(exceeded)) if found.is_err() => return Err(exceeded),
-                    _ if unwritten.is_empty() => found?,
-                    _ => return Err(unwritten),
-                }
-            }
-        },
-    };
-    if options.strict || options.overlap == Overlapping::None || !is_by_time(costs.as_ref()) {
-        return improved(Taken { plan, made });
-    }
-    let others = spread(topology, costs.as_ref(), &plan, request);
-    let wholes = others.into_iter().filter_map(|other| whole(other).ok());
-    let wholes: Vec<Plan> = wholes.map(|taken| taken.plan).collect();
-    let plan = plan.unless_faster(wholes);
-    let made = made.filter(|_| plan.instead.is_none());
-    improved(Taken { plan, made })
-}
-
-/// A plan with its overlap improved.
-fn improved(plan: Plan, topology: &Topology, options: &Options, costs: &dyn plan::Costs) -> Plan {
-    if options.overlap == Overlapping::None {
-        return plan;
-    }
-    let machine = machine_as_planned(&plan, topology);
-    let tuner = || Tuner::new(Cow::Borrowed(&machine), options.lowering).by(costs.objective());
-    let first = match costs.tuner() {
-        Some(other) => tuner().sharing(other),
-        None => tuner(),
-    };
-    let better = overlap::improved(
-        plan.clone(),
-        |pieces| tuner().sharing(&first).repeated(pieces),
-        &machine,
-        Budget::WHOLE_EFFORT / 2,
-    );
-    if expect::within_limits(&better, topology).is_ok() { better } else { plan }
-}
-
-/// Plans whose busiest unit is busy for less time than the given plan takes as a whole, sorted by the load of that unit.
-fn spread(topology: &Topology, costs: &dyn plan::Costs, whole: &Plan, request: Request) -> Vec<Plan> {
-    let totals = whole.totals();
-    // To try layouts under a limit on memory takes long enough.
-    let is_tried = whole.has_tried_layouts();
-    let is_mixed = totals.compute > Time::ZERO && totals.communication > Time::ZERO;
-    let is_long = whole.steps.node_count() > Budget::MOST_SHIFTED_STEPS;
-    if !is_mixed || is_long || is_tried || whole.program.mesh != topology.mesh {
-        return Vec::new();
-    }
-    // What saves a hundredth.
-    let most = Time::from_ticks(whole.time().ticks() - whole.time().ticks() / 100);
-    let (program, mut balance) = (whole.unfilled(), Balance::new(topology));
-    let budget = request.budget.within_moves(Budget::MOST_SHIFTED_MOVES).divided_by(Budget::SHARE_OF_A_SHIFT);
-    let request = Request { alternatives: false, rewrites: false, budget, ..request };
-    let mut found: Vec<(Time, Plan)> = Vec::new();
-    let mut restricted = 0;
-    for _ in 0..Budget::MOST_SHIFTS {
-        let Ok(plan) = plan::plan_as(&program, &balance, request) else { break };
-        if balance.bound(&plan) >= most {
-            break;
-        }
-        let busiest = balance.of(&plan).into_iter().max().unwrap_or_default();
-        if busiest < most && !plan.is_alike(whole) && !found.iter().any(|(_, known)| known.is_alike(&plan)) {
-            found.push((busiest, plan.clone()));
-        }
-        restricted += usize::from(plan.stop == plan::Stop::Memory);
-        if restricted == Budget::MOST_RESTRICTED_SHIFTS {
-            break;
-        }
-        balance = balance.shifted(&plan);
-    }
-    found.sort_by_key(|(busiest, _)| *busiest);
-    found.into_iter().take(Budget::MOST_WHOLE).map(|(_, plan)| plan.priced_by(costs)).collect()
-}
-
-/// A plan with recipes and with its steps overlapped on the clock.
-///
-/// - `effort`: as for [`overlap::overlapped`].
-fn as_a_whole(
-    plan: Plan,
-    topology: &Topology,
-    options: &Options,
-    costs: &dyn plan::Costs,
-    effort: usize,
-) -> Result<Taken, Diagnostics> {
-    let machine = machine_as_planned(&plan, topology);
-    let by_clock = costs.is_by_clock();
-    let tuner = || Tuner::new(Cow::Borrowed(&machine), options.lowering).by(costs.objective());
-    let fastest = match costs.tuner() {
-        Some(tuner) if machine.mesh == topology.mesh => plan.with_recipes(tuner, by_clock),
-        Some(_) | None => plan.with_recipes(&tuner(), by_clock),
-    };
-    let fastest = match work(&fastest) > Budget::MOST_WORK_IN_CHUNKS {
-        false => fastest,
-        true => fastest.with_recipes(&tuner().few_chunks(), by_clock),
-    };
-    let (plan, made) = match made_if_large(&fastest) {
-        Ok(made) => (fastest, made),
-        Err(TooLarge) => (fastest.with_recipes(&tuner().fewest_operations(), by_clock), None),
-    };
-    expect::within_limits(&plan, topology).map_err(|breach| Diagnostics::of(&breach))?;
-    let first = match costs.tuner() {
-        Some(other) => tuner().sharing(other),
-        None => tuner(),
-    };
-    let overlapped = |plan: Plan, in_sequence: Option<&Schedule>| match options.overlap {
-        Overlapping::None => Ok(plan),
-        Overlapping::Auto => {
-            let tuner = |pieces| tuner().sharing(&first).repeated(pieces);
-            let whole = overlap::overlapped(plan.clone(), in_sequence, tuner, &machine, effort);
-            // A bundle may receive more bytes than its collectives.
-            let plan = if expect::within_limits(&whole, topology).is_ok() { whole } else { plan };
-            overlap::unmet(&plan).map_or(Ok(plan), |unmet| Err(Diagnostics::of(&unmet)))
-        }
-    };
-    let resharded = match options.reshard {
-        Resharding::Auto if is_by_time(costs) && !options.strict => plan.with_reshards(&first),
-        Resharding::Auto | Resharding::Chains => None,
-    };
-    let resharded = resharded.filter(|plan| expect::within_limits(plan, topology).is_ok());
-    let resharded = resharded.and_then(|plan| overlapped(plan, None).ok());
-    let plan = overlapped(plan, made.as_ref().map(|(schedule, _)| schedule))?;
-    Ok(match resharded.filter(|other| other.time() < plan.time()) {
-        Some(plan) => Taken { plan, made: None },
-        None => {
-            let made = made.filter(|_| plan.overlap.is_none());
-            Taken { plan, made }
-        }
-    })
-}
-
-/// Whether plans are chosen by simulated time.
-fn is_by_time(costs: &dyn plan::Costs) -> bool {
-    costs.is_by_clock() && costs.objective() == plan::Objective::Time
-}
-
-/// Operations and operands of all collectives of a plan.
-fn work(plan: &Plan) -> u64 {
-    let work = |id| match &plan.step(id).recipe {
-        Some(Ok(chosen)) => u64::try_from(chosen.work).unwrap_or(u64::MAX).saturating_mul(plan.times(id)),
-        Some(Err(_)) | None => 0,
-    };
-    plan.ids().map(work).fold(0u64, u64::saturating_add)
-}
-
-/// The operations of a plan exceed the limit of the proof.
-struct TooLarge;
-
-/// The schedule of an unrolled plan that may exceed the limit of the proof; `None` for smaller plans, which are not lowered.
-fn made_if_large(plan: &Plan) -> Result<Option<(Schedule, Option<Proof>)>, TooLarge> {
-    let devices = plan.program.mesh.device_count() as u64;
-    if work(plan).saturating_mul(devices) <= recipe::MOST_WORK as u64 {
-        return Ok(None);
-    }
-    let (unrolled, is_whole) = match unroll::unroll(plan) {
-        Ok(unrolled) => (unrolled, true),
-        Err(_) => (unroll::once(plan), false),
-    };
-    let Ok(schedule) = lower::lower(&unrolled) else { return Ok(None) };
-    let proof = recipe::proven_if_large(&schedule).map_err(|_| TooLarge)?;
-    Ok(is_whole.then_some((schedule, proof)))
 }
 
 /// Lowers and proves a plan. The compiler emits only proven schedules.

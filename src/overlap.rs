@@ -280,8 +280,11 @@ impl<'a> Search<'a> {
         left.map(drop)
     }
 
-    /// The run split into pieces; `None` if it cannot be split.
+    /// The run split into pieces; `None` if it cannot be split, or a statement requests other pieces.
     fn cut(&self, run: &Run, division: Division) -> Option<Pipeline> {
+        if !self.requests.iter().all(|request| request.permits(run, division)) {
+            return None;
+        }
         let (_, tuner) = self.tuners.range(..=division.equal()).next_back()?;
         run.in_pieces(self.plan, division, tuner)
     }
@@ -420,10 +423,6 @@ impl<'a> Search<'a> {
             }
             let mut fastest: Option<Found> = None;
             for run in windows.iter().filter(|run| request.allows(run) && run.fits(&before)) {
-                // Another statement may request more or fewer pieces.
-                if self.requests.iter().any(|other| other.count() != request.count() && other.allows(run)) {
-                    continue;
-                }
                 let division = request.division(run, self.plan);
                 let Some(pipeline) = division.and_then(|division| self.cut(run, division)) else { continue };
                 let pipelines = before.iter().cloned().chain([pipeline]).collect();

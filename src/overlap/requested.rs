@@ -36,10 +36,18 @@ impl Request {
         self.count() == 1 && self.has_step_of(run)
     }
 
+    fn is_requested(&self, division: Division) -> bool {
+        division.halvings() == (0, 0) && division.equal() == self.count()
+    }
+
+    /// Whether a run may be divided like this: it has no collective that is to be divided in another way.
+    pub(super) fn permits(&self, run: &Run, division: Division) -> bool {
+        !self.has_step_of(run) || self.is_requested(division)
+    }
+
     /// Whether a pipeline has a collective of the statement in as many pieces as requested.
     pub(super) fn is_met_by(&self, pipeline: &Pipeline) -> bool {
-        let is_even = pipeline.division.halvings() == (0, 0) && pipeline.division.equal() == self.count();
-        is_even && pipeline.steps.keys().any(|id| self.steps.contains(id))
+        self.is_requested(pipeline.division) && pipeline.steps.keys().any(|id| self.steps.contains(id))
     }
 
     /// The requested division of a run: its pieces are of equal length, or else of nearly equal length; `None` if its shards

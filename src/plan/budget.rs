@@ -71,7 +71,7 @@ impl Budget {
 
 /// # Several searches for one program
 impl Budget {
-    /// Least saving of the plan of a changed program, such as one with a split softmax: 1/100.
+    /// Least saving of another plan, or of the plan of a changed program, such as one with a split softmax: 1/100.
     pub const LEAST_SAVING: u128 = 100;
     /// Rewritten programs that are planned.
     pub const MOST_REWRITES: usize = 32;
@@ -105,7 +105,8 @@ impl Budget {
 impl Budget {
     /// Operations times devices that are simulated to improve the cheapest plan in sequence: about 0.2 s.
     pub const WHOLE_EFFORT: usize = 2_000_000;
-    /// Operations and operands of a schedule in as many chunks as save time. Longer ones have few chunks.
+    /// Operations and operands of a schedule in as many chunks as save time, and of one with routed moves. Longer ones
+    /// have few chunks and chains of collectives.
     pub const MOST_WORK_IN_CHUNKS: u64 = 1 << 21;
     /// Times that the weights of the load are shifted to the busiest units.
     pub const MOST_SHIFTS: usize = 6;
@@ -119,6 +120,18 @@ impl Budget {
     pub const MOST_SHIFTED_STEPS: usize = 500;
     /// Plans tried as a whole in addition to the cheapest plan in sequence.
     pub const MOST_WHOLE: usize = 2;
+    /// Steps of a plan, with all repetitions, whose products are tried in other ways.
+    pub const MOST_VARIED_STEPS: u64 = 100;
+    /// Axes of its mesh: the costs of all moves have to be known to try a product in another way.
+    pub const MOST_VARIED_AXES: usize = 3;
+    /// The share of the work limit for the search for a plan with one product computed in another way.
+    pub const SHARE_OF_A_VARIED_SEARCH: u64 = 128;
+    /// The cheapest of these plans, which are timed as a whole; the fastest [`Budget::MOST_WHOLE`] are tried like others.
+    pub const MOST_VARIATIONS: usize = 8;
+    /// The share of the effort for each of them.
+    pub const SHARE_OF_A_VARIATION: usize = 16;
+    /// Least saving of a plan with one product computed in another way, which moves more data than is needed: 1/16.
+    pub const LEAST_SAVING_OF_A_VARIATION: u128 = 16;
     /// Collectives that are done as one.
     pub const MOST_BUNDLED: usize = 256;
     /// Collectives and products of a split run after its first one.

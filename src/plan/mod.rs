@@ -541,6 +541,15 @@ impl Plan {
         Plan { costs: costs.name(), ..self }
     }
 
+    /// The plan without the pin of a product, as for the program that does not have it.
+    pub(crate) fn unpinned(mut self, product: ValueId) -> Plan {
+        self.program.values[product.index()].pin = None;
+        for choice in self.choices.iter_mut().filter(|choice| choice.value == product) {
+            choice.pinned = None;
+        }
+        self
+    }
+
     /// Whether two plans have the same steps in the same layouts.
     pub(crate) fn is_alike(&self, other: &Plan) -> bool {
         let steps = |plan: &Plan| {
@@ -549,13 +558,13 @@ impl Plan {
         steps(self) == steps(other)
     }
 
-    /// The fastest of other plans if it is at least 1 % faster with overlap, else this one.
-    pub(crate) fn unless_faster(self, others: Vec<Plan>) -> Plan {
-        let most = self.time().ticks() - self.time().ticks() / 100;
+    /// The fastest of other plans if it saves at least 1/`least_saving` of the time with overlap, else this one.
+    pub(crate) fn unless_faster(self, others: Vec<Plan>, least_saving: u128) -> Plan {
+        let most = self.time().ticks() - self.time().ticks() / least_saving;
         let fastest = others.into_iter().filter(|other| other.time().ticks() < most).min_by_key(Plan::time);
         match fastest {
             Some(fastest) => {
-                let instead = Some((self.totals().time(), self.time()));
+                let instead = self.instead.or_else(|| Some((self.totals().time(), self.time())));
                 let (rewritten, split, budget) = (self.rewritten, self.split, self.budget);
                 // The lower bound on the steps in sequence is that of the original plan; it covers only chains of
                 // collectives.

@@ -38,11 +38,7 @@ impl Search<'_> {
             .filter(|(way, _)| self.source(id, way).iter().any(Option::is_some))
             .map(|(_, assignment)| assignment)
             .collect();
-        let choices: [&[usize]; 3] = [&[0], &[1], &[0, 1]];
-        let of = |strategy| choices.map(|operands| Pin { strategy, operands: operands.to_vec() });
-        let reduce = Pin { strategy: Strategy::Reduce, operands: Vec::new() };
-        let pins = of(Strategy::Gather).into_iter().chain([reduce]).chain(of(Strategy::Slice));
-        let possible = pins.filter(|pin| reachable.iter().any(|assignment| self.does(id, assignment, pin)));
+        let possible = Pin::all().filter(|pin| reachable.iter().any(|assignment| self.does(id, assignment, pin)));
         let program = self.program;
         let possible = possible.map(|pin| format!("`{}`", program.pin_text(id, &pin))).unique().join(", ");
         let help = match possible.is_empty() {

@@ -50,6 +50,18 @@ pub struct Pin {
     pub operands: Vec<usize>,
 }
 
+impl Pin {
+    /// Every pin of a product of two operands.
+    pub fn all() -> impl Iterator<Item = Pin> + Clone {
+        let operands = |strategy: Strategy| match strategy.has_operands() {
+            true => vec![vec![0], vec![1], vec![0, 1]],
+            false => vec![Vec::new()],
+        };
+        let of = move |strategy| operands(strategy).into_iter().map(move |operands| Pin { strategy, operands });
+        Strategy::ALL.into_iter().flat_map(of)
+    }
+}
+
 impl Program {
     /// Parses the pin of a product: `by gather(A)`, or `gather(A)`; the inverse of [`Program::pin_text`].
     pub fn pin_of(&self, product: ValueId, text: &str) -> Option<Pin> {

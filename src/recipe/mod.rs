@@ -311,8 +311,9 @@ impl Stage {
             Stage::BroadcastScattered { all, root } => all.broadcast(builder, root, value),
             Stage::Around { detours, stage } => {
                 let first = builder.count();
-                let result = stage.emit(operator, &mut builder.around(detours), value);
-                builder.list_by_start(first, result)
+                let mut result = stage.emit(operator, &mut builder.around(detours), value);
+                builder.list_by_start(first, [&mut result]);
+                result
             }
             Stage::Quad { kind, rings } => match kind {
                 CollectiveKind::AllGather => rings.all_gather(builder, value),

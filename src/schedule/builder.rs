@@ -203,8 +203,8 @@ impl<'a> Builder<'a> {
     /// in list order, so a message that is listed before earlier ones delays them. Messages around a weak
     /// link count half: one after another, they should not delay the next exchange.
     ///
-    /// - `value`: the last one, whose new id is returned.
-    pub fn list_by_start(&mut self, first: usize, value: OpId) -> OpId {
+    /// - `values`: those that are still to be used; they get their new ids.
+    pub fn list_by_start<'v>(&mut self, first: usize, values: impl IntoIterator<Item = &'v mut OpId>) {
         let tail: Vec<OpId> = (first..self.count()).map(OpId::new).collect();
         let operands: Vec<Vec<OpId>> = tail.iter().map(|id| self.schedule.operands(*id)).collect();
         let mut starts: Vec<u64> = Vec::with_capacity(tail.len());
@@ -227,7 +227,9 @@ impl<'a> Builder<'a> {
             let operation = removed[place].take().expect("each is listed once");
             renamed[place] = self.schedule.push(operation, &operands);
         }
-        value.index().checked_sub(first).map_or(value, |place| renamed[place])
+        for value in values {
+            *value = value.index().checked_sub(first).map_or(*value, |place| renamed[place]);
+        }
     }
 
     /// The bytes of each message of a shuffle, half of those of a single message; 0 for other operations.

@@ -33,7 +33,7 @@ const MOST_SEEDS: u64 = 40;
 
 /// Shorter dims for some examples; the others are small.
 const SIZES: [(&str, &str); 18] = [
-    ("machines/two_levels", "B: 4, M: 2, F: 4"),
+    ("machines/two_levels", "B: 4, M: 4, F: 8"),
     ("machines/degraded", "I: 16, J: 1"),
     ("padded_attention", "S: 3, T: 6, H: 5"),
     ("flash_decoding", "B: 2, N: 1, T: 16, H: 4"),

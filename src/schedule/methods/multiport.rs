@@ -3,7 +3,8 @@
 //! The array is split into parts. Each part gathers axis after axis, in its own axis order, so the links of all axes are
 //! busy at the same time; shares are chosen to balance the links. Each part is split again into chunks, so that one chunk
 //! is in its second stage while the next one is in its first. In the list all first stages precede all second stages,
-//! chunk after chunk: links serve messages in this order.
+//! chunk after chunk: links serve messages in this order. Links of a single axis order wait for its hops, so two chunks
+//! take turns there.
 //!
 //! Source: the bucket algorithm on all ports, Sack and Gropp, "Collective Algorithms for Multiported Torus Networks"
 //! (2015); unequal shares for unequal axes are the general form.
@@ -178,10 +179,10 @@ impl Multiport {
     /// Runs all portions through all stages.
     fn gather(&self, builder: &mut Builder<'_>, portions: &mut [Portion<'_>]) {
         for step in 0..self.stages.len() {
-            for portion in &mut *portions {
+            self.in_turn(builder, portions, |builder, portion| {
                 let (place, method) = self.place(builder, portion.order, step);
-                portion.value = gather_stage(builder, method, place, portion.value);
-            }
+                gather_stage(builder, method, place, portion.value)
+            });
         }
     }
 
@@ -192,9 +193,29 @@ impl Multiport {
             portion.value = builder.slice(portion.value, view, region);
         }
         for step in (0..self.stages.len()).rev() {
-            for portion in &mut *portions {
+            self.in_turn(builder, portions, |builder, portion| {
                 let (place, method) = self.place(builder, portion.order, step);
-                portion.value = scatter_stage(builder, method, place, portion.value, operator);
+                scatter_stage(builder, method, place, portion.value, operator)
+            });
+        }
+    }
+
+    /// Runs all portions through one stage. The links of an axis are idle between two hops of a portion; the other axis
+    /// orders fill that time, or, where there are none, the next chunk.
+    fn in_turn(
+        &self,
+        builder: &mut Builder<'_>,
+        portions: &mut [Portion<'_>],
+        stage: impl Fn(&mut Builder<'_>, &Portion<'_>) -> OpId,
+    ) {
+        let at_once = if self.axis_orders.len() == 1 { 2 } else { 1 };
+        for portions in portions.chunks_mut(at_once) {
+            let first = builder.count();
+            for portion in &mut *portions {
+                portion.value = stage(builder, portion);
+            }
+            if let [_, _, ..] = portions {
+                builder.list_by_start(first, portions.iter_mut().map(|portion| &mut portion.value));
             }
         }
     }
