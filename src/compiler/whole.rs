@@ -47,11 +47,11 @@ pub(super) fn taken(program: &Program, topology: &Topology, options: &Options) -
         alternatives: options.alternatives,
         budget: options.budget,
     };
-    let choice = Choice { topology, options, costs: costs.as_ref(), request };
+    let chooser = Chooser { topology, options, costs: costs.as_ref(), request };
     let ordinary = || plan::plan_as(program, costs.as_ref(), request).map_err(|error| Diagnostics::of(&error));
-    let whole = |plan: Plan| choice.whole(plan, Budget::WHOLE_EFFORT);
+    let whole = |plan: Plan| chooser.whole(plan, Budget::WHOLE_EFFORT);
     if !options.strict {
-        return Ok(choice.fastest(whole(ordinary()?)?));
+        return Ok(chooser.fastest(whole(ordinary()?)?));
     }
     let taken = match plan::plan_as(program, costs.as_ref(), Request { written: true, ..request }).map(whole) {
         Ok(Ok(taken)) => taken,
@@ -67,7 +67,7 @@ pub(super) fn taken(program: &Program, topology: &Topology, options: &Options) -
             }
         }
     };
-    Ok(choice.improved(taken))
+    Ok(chooser.improved(taken))
 }
 
 /// Operations and operands of all collectives of a plan.
@@ -102,24 +102,22 @@ fn shorter(plan: &Plan, least_saving: u128) -> Time {
     Time::from_ticks(plan.time().ticks() - plan.time().ticks() / least_saving)
 }
 
-/// What plans are chosen for and by.
+/// Chooses among the plans of a program.
 #[derive(Clone, Copy)]
-struct Choice<'a> {
+struct Chooser<'a> {
     topology: &'a Topology,
     options: &'a Options,
     costs: &'a dyn Costs,
     request: Request,
 }
 
-impl<'a> Choice<'a> {
+impl<'a> Chooser<'a> {
     /// Whether plans are chosen by simulated time.
     fn is_by_time(&self) -> bool {
         self.costs.is_by_clock() && self.costs.objective() == Objective::Time
     }
 
-    /// The fastest of the cheapest plan in sequence and others.
-    ///
-    /// - `cheapest`: as a whole.
+    /// The fastest of the cheapest plan in sequence, which is given as a whole, and of others.
     fn fastest(&self, Taken { plan, made }: Taken) -> Taken {
         if self.options.overlap == Overlapping::None || !self.is_by_time() {
             return self.improved(Taken { plan, made });
@@ -188,7 +186,7 @@ impl<'a> Choice<'a> {
         let options = &Options { reshard: Resharding::Chains, ..self.options.clone() };
         let quick = |plan: &Plan| {
             let taken =
-                Choice { options, ..*self }.whole(plan.clone(), Budget::WHOLE_EFFORT / Budget::SHARE_OF_A_VARIATION);
+                Chooser { options, ..*self }.whole(plan.clone(), Budget::WHOLE_EFFORT / Budget::SHARE_OF_A_VARIATION);
             taken.ok().map(|taken| taken.plan.time()).filter(|time| *time < whole.time())
         };
         let timed = self.variations(whole).into_iter().filter_map(|plan| Some((quick(&plan)?, plan)));
@@ -216,6 +214,9 @@ impl<'a> Choice<'a> {
         let request = self.other(Budget::SHARE_OF_A_VARIED_SEARCH);
         let mut found: Vec<Plan> = Vec::new();
         for (product, pin) in products.into_iter().cartesian_product(Pin::all()) {
+            if request.budget.is_over() {
+                break;
+            }
             let mut pinned = program.clone();
             pinned.values[product.index()].pin = Some(pin);
             let Ok(plan) = plan::plan_as(&pinned, self.costs, request) else { continue };
@@ -232,7 +233,7 @@ impl<'a> Choice<'a> {
         Tuner::new(Cow::Borrowed(machine), self.options.lowering).by(self.costs.objective())
     }
 
-    /// As [`Choice::tuner`], with the routes that the costs know.
+    /// As [`Chooser::tuner`], with the routes that the costs know.
     fn knowing_tuner<'t>(&self, machine: &'t Topology) -> Tuner<'t> {
         match self.costs.tuner() {
             Some(other) => self.tuner(machine).sharing(other),
@@ -258,7 +259,7 @@ impl<'a> Choice<'a> {
     ///
     /// - `effort`: as for [`overlap::overlapped`].
     fn whole(&self, plan: Plan, effort: usize) -> Result<Taken, Diagnostics> {
-        let Choice { topology, options, costs, .. } = *self;
+        let Chooser { topology, options, costs, .. } = *self;
         let machine = machine_as_planned(&plan, topology);
         let by_clock = costs.is_by_clock();
         let tuner = || self.tuner(&machine);

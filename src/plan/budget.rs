@@ -209,7 +209,7 @@ impl Budget {
     }
 
     /// Whether the time limit has passed, or the search was interrupted.
-    pub(super) fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         self.passed(1) || self.is_interrupted()
     }
 

@@ -40,7 +40,7 @@ const PROGRAMS: [(&str, &str, &str); 12] = [
         "unnamed",
         "mesh {X: 4} on tpu_v5e\ndims {I: 64, J: 64, K: 64}\nA: bf16[I_X, J]\nB: bf16[J_X, K]\nC: bf16[K, J]\n\
          y[I, J] = relu(A * B + 1) * C\n",
-        "line 6[I_X, K] -> line 6[I_X, K]",
+        "line 6[I, K] -> line 6[I, K]",
     ),
     (
         "deep",
