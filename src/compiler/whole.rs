@@ -136,9 +136,10 @@ impl<'a> Chooser<'a> {
 
     /// A request for one of several other plans.
     ///
+    /// - `moves`: that the search keeps.
     /// - `share`: of the work limit.
-    fn other(&self, share: u64) -> Request {
-        let budget = self.request.budget.within_moves(Budget::MOST_SHIFTED_MOVES).divided_by(share);
+    fn other(&self, moves: usize, share: u64) -> Request {
+        let budget = self.request.budget.within_moves(moves).divided_by(share);
         Request { alternatives: false, rewrites: false, budget, ..self.request }
     }
 
@@ -159,7 +160,7 @@ impl<'a> Chooser<'a> {
         }
         let most = shorter(whole, Budget::LEAST_SAVING);
         let (program, mut balance) = (whole.unfilled(), Balance::new(self.topology));
-        let request = self.other(Budget::SHARE_OF_A_SHIFT);
+        let request = self.other(Budget::MOST_SHIFTED_MOVES, Budget::SHARE_OF_A_SHIFT);
         let mut found: Vec<(Time, Plan)> = Vec::new();
         let mut restricted = 0;
         for _ in 0..Budget::MOST_SHIFTS {
@@ -211,7 +212,7 @@ impl<'a> Chooser<'a> {
         }
         let most = shorter(whole, Budget::LEAST_SAVING_OF_A_VARIATION);
         let balance = Balance::new(self.topology);
-        let request = self.other(Budget::SHARE_OF_A_VARIED_SEARCH);
+        let request = self.other(Budget::MOST_VARIED_MOVES, Budget::SHARE_OF_A_VARIED_SEARCH);
         let mut found: Vec<Plan> = Vec::new();
         for (product, pin) in products.into_iter().cartesian_product(Pin::all()) {
             if request.budget.is_over() {
@@ -241,9 +242,10 @@ impl<'a> Chooser<'a> {
         }
     }
 
-    /// A plan with its overlap improved.
+    /// A plan with its overlap improved, if it is a short one.
     fn improved(&self, Taken { plan, made }: Taken) -> Taken {
-        if self.options.overlap == Overlapping::None {
+        let is_long = plan.steps.node_count() > Budget::MOST_SHIFTED_STEPS;
+        if self.options.overlap == Overlapping::None || is_long {
             return Taken { plan, made };
         }
         let machine = machine_as_planned(&plan, self.topology);

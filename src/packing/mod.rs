@@ -15,9 +15,11 @@ mod gather;
 mod spanning;
 #[cfg(test)]
 mod tests;
+mod translated;
 
 pub use gather::gather;
 pub use spanning::{spanning, spanning_with_few};
+pub use translated::{Branch, Translations};
 
 /// Infinite capacity: above every finite one, and small enough that a sum over all nodes does not overflow.
 const UNLIMITED: u64 = 1 << 52;

@@ -1,6 +1,7 @@
 //! Compares the packings with all cuts and all partitions of small networks.
 
-use super::{Branching, Link, Network, Packing, gather, spanning};
+use super::translated::balanced;
+use super::{Branching, Link, Network, Packing, Translations, gather, spanning};
 use itertools::Itertools;
 
 /// A random network; some links are missing.
@@ -141,5 +142,89 @@ fn a_torus_less_a_cable() {
         assert_eq!(weight * (nodes - 1), (2 * nodes - 1) * packing.scale);
         assert!(fits(&packing, &network, true));
         assert!(packing.trees.len() < 2 * network.nodes, "few trees are parted");
+    }
+}
+
+/// A torus in which the end of each axis is linked to its start, shifted along the last axis.
+fn twisted(sizes: &[usize], shifts: &[usize], capacities: &[u64]) -> Network {
+    let nodes = sizes.iter().product();
+    let last = sizes.len() - 1;
+    let strides: Vec<usize> = (0..sizes.len()).map(|axis| sizes[axis + 1..].iter().product()).collect();
+    let mut links = Vec::new();
+    for (from, axis) in (0..nodes).cartesian_product(0..sizes.len()) {
+        let at = |axis: usize| from / strides[axis] % sizes[axis];
+        let mut to: Vec<usize> = (0..sizes.len()).map(at).collect();
+        to[axis] += 1;
+        if to[axis] == sizes[axis] {
+            to[axis] = 0;
+            to[last] = (to[last] + shifts[axis]) % sizes[last];
+        }
+        let to = to.iter().zip(&strides).map(|(at, stride)| at * stride).sum();
+        if from != to {
+            let capacity = capacities[axis];
+            links.extend([Link { from, to, capacity }, Link { from: to, to: from, capacity }]);
+        }
+    }
+    Network { nodes, links }
+}
+
+/// Tori with every shift, their axes in every order: sums of nodes are those of a group of translations, and each tree
+/// reaches every node by a shortest path.
+#[test]
+fn twisted_tori_have_translations() {
+    for (sizes, capacities) in [([2, 4], [1, 1]), ([3, 5], [1, 2]), ([4, 8], [3, 1]), ([1, 6], [1, 1])] {
+        for shift in 0..sizes[1] {
+            let network = twisted(&sizes, &[shift, 0], &capacities);
+            let translations = Translations::of(&network, &sizes).expect("a torus");
+            let nodes = network.nodes;
+            for (one, two) in (0..nodes).cartesian_product(0..nodes) {
+                assert_eq!(translations.sum(one, two), translations.sum(two, one));
+                assert_eq!(translations.sum(translations.difference(one, two), two), one);
+            }
+            let is_linked = |from, to| network.links.iter().any(|link| (link.from, link.to) == (from, to));
+            for tree in translations.trees(3).expect("connected") {
+                let mut reached = vec![None; nodes];
+                reached[0] = Some(0);
+                for branch in &tree {
+                    assert!(is_linked(branch.parent, branch.node));
+                    assert_eq!(translations.sum(branch.parent, branch.step), branch.node);
+                    assert!(reached[branch.node].is_none());
+                    reached[branch.node] = reached[branch.parent].map(|distance: usize| distance + 1);
+                }
+                let all =
+                    reached.into_iter().collect::<Option<Vec<usize>>>().expect("each node has a parent before it");
+                // The links of all nodes make no way shorter.
+                let is_short = |link: &Link| all[link.to] <= all[link.from] + 1;
+                assert!(network.links.iter().all(is_short));
+            }
+        }
+    }
+    // Lines and networks with a missing link look different from their ends.
+    let ring = twisted(&[6], &[0], &[1]);
+    assert!(Translations::of(&ring, &[6]).is_some());
+    let line = Network { nodes: 6, links: ring.links[..10].to_vec() };
+    assert!(Translations::of(&line, &[6]).is_none());
+}
+
+/// The largest load in proportion to the capacity is as small as over all choices.
+#[test]
+fn choices_are_balanced() {
+    let mut random = fastrand::Rng::with_seed(5);
+    for _ in 0..2000 {
+        let capacities: Vec<u64> = (0..random.usize(1..4)).map(|_| random.u64(1..4)).collect();
+        let choice = |random: &mut fastrand::Rng| {
+            let some: Vec<usize> = (0..capacities.len()).filter(|_| random.bool()).collect();
+            if some.is_empty() { vec![random.usize(..capacities.len())] } else { some }
+        };
+        let items: Vec<Vec<usize>> = (0..random.usize(1..7)).map(|_| choice(&mut random)).collect();
+        // As a multiple of the time with all capacities together: capacities divide 6.
+        let most = |chosen: &[usize]| {
+            let load = |at: usize| chosen.iter().filter(|chosen| **chosen == at).count() as u64 * 6 / capacities[at];
+            (0..capacities.len()).map(load).max()
+        };
+        let found = balanced(&items, &capacities);
+        assert!(items.iter().zip(&found).all(|(item, chosen)| item.contains(chosen)));
+        let best = items.iter().map(|item| item.iter().copied()).multi_cartesian_product().map(|all| most(&all)).min();
+        assert_eq!(Some(most(&found)), best, "{items:?} {capacities:?}");
     }
 }

@@ -116,7 +116,7 @@ impl Budget {
     pub const MOST_SHIFTED_MOVES: usize = 50_000;
     /// Searches with a restricted move set after which no more are made: each takes as long as the search for the plan itself.
     pub const MOST_RESTRICTED_SHIFTS: usize = 2;
-    /// Steps of a plan for which they are made; longer plans take seconds each.
+    /// Steps of a plan for which they are made, and whose overlap is improved; longer plans take seconds each.
     pub const MOST_SHIFTED_STEPS: usize = 500;
     /// Plans tried as a whole in addition to the cheapest plan in sequence.
     pub const MOST_WHOLE: usize = 2;
@@ -124,7 +124,9 @@ impl Budget {
     pub const MOST_VARIED_STEPS: u64 = 100;
     /// Axes of its mesh: the costs of all moves have to be known to try a product in another way.
     pub const MOST_VARIED_AXES: usize = 3;
-    /// The share of the work limit for the search for a plan with one product computed in another way.
+    /// Moves that the search for a plan with one product computed in another way keeps: the costs of all of them are needed.
+    pub const MOST_VARIED_MOVES: usize = 5_000;
+    /// The share of the work limit for such a search.
     pub const SHARE_OF_A_VARIED_SEARCH: u64 = 128;
     /// The cheapest of these plans, which are timed as a whole; the fastest [`Budget::MOST_WHOLE`] are tried like others.
     pub const MOST_VARIATIONS: usize = 8;

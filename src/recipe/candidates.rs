@@ -14,6 +14,7 @@ use crate::schedule::methods::{self, AxisOrder, Borrowed, Destination, Multiport
 use crate::topology::Topology;
 use itertools::Itertools;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// Most chunks for several axes at once.
 const MOST_CHUNKS: u64 = 64;
@@ -23,6 +24,9 @@ const MOST_AT_ONCE: u64 = 64;
 
 /// Most devices for direct messages over a switch that has several axes.
 const MOST_OVER_A_SWITCH: u64 = 512;
+
+/// Most trees for the parts of a shard.
+const MOST_TREES: usize = 16;
 
 /// Chunks along trees add many operations, so they must save at least 1/128 of the time.
 const LEAST_SAVING: u128 = 128;
@@ -133,6 +137,7 @@ impl Tuner<'_> {
             all.extend(self.scattered(problem, &runs));
             all.extend(self.exchanged_at_once(problem, &runs));
             all.extend(self.exchanged_in_rounds(problem));
+            all.extend(self.translated(problem));
             if self.packing_pays(problem, &runs) {
                 all.extend(self.over_axes(problem, Method::TreePacking, &runs));
             }
@@ -369,7 +374,7 @@ impl Tuner<'_> {
             (Method::QuadDirectionalRing, _) => self.quad(problem, runs),
             (Method::IdleAxis, CollectiveKind::AllGather) => self.borrowed(problem, runs),
             (Method::TreePacking, CollectiveKind::Broadcast) => self.broadcast_packed(problem, runs),
-            (Method::TreePacking, _) => self.packed(problem),
+            (Method::TreePacking, _) => self.packed(problem).or_else(|| self.translated(problem).pop()),
             (Method::SwitchSum, CollectiveKind::AllReduce) => self.switch_sum(problem, runs),
             (Method::Routed, CollectiveKind::AllToAll) => self.exchanged_in_rounds(problem),
             _ => None,
@@ -642,6 +647,47 @@ impl Tuner<'_> {
         let kind = problem.kind;
         let stage = move |chunks| Stage::Packed { kind, trees: methods::Packed { chunks, ..trees.clone() } };
         Some(Candidate::new(stage, counts, LEAST_SAVING))
+    }
+
+    /// Along paths and their translations, over a fabric that looks the same from every device: a gather or a sum along one
+    /// tree, and along as many as load all links alike; an exchange along a path to each device.
+    fn translated<'p>(&self, problem: &Problem) -> Vec<Candidate<'p>> {
+        let (kind, axes) = (problem.kind, problem.axes());
+        let is_known = matches!(
+            kind,
+            CollectiveKind::AllGather
+                | CollectiveKind::ReduceScatter
+                | CollectiveKind::AllReduce
+                | CollectiveKind::AllToAll
+        );
+        if !is_known || problem.extents.is_empty() || !problem.divides(&self.topology.mesh) {
+            return Vec::new();
+        }
+        let known = self.translations.borrow().get(&axes).cloned();
+        let found = known.unwrap_or_else(|| {
+            let part = self.part(axes.set());
+            let found = packing::translations(&part.topology, part.axes(axes));
+            // Devices of a group may reach each other through other groups only.
+            let found = found.and_then(|found| Some((found.even(MOST_TREES)?, Arc::new(found))));
+            self.translations.borrow_mut().insert(axes, found.clone());
+            found
+        });
+        let Some((even, translations)) = found else { return Vec::new() };
+        let longest = usize::try_from(packing::longest(&self.topology.mesh, problem)).unwrap_or(MOST_TREES);
+        if let Some(to) = problem.to {
+            let Some(paths) = translations.paths().map(Arc::new) else { return Vec::new() };
+            let along = methods::Translated { axes, dims: problem.dims.clone(), translations, trees: Arc::default() };
+            let stage =
+                |parts| Stage::TranslatedExchange { along: along.clone(), paths: Arc::clone(&paths), parts, to };
+            return [1, 4].map(|parts| Candidate::once(vec![stage(parts)])).into();
+        }
+        let candidate = |count: usize| {
+            let (dims, translations) = (problem.dims.clone(), Arc::clone(&translations));
+            let trees = Arc::new(translations.trees(count)?);
+            let trees = methods::Translated { axes, dims, translations, trees };
+            Some(Candidate::once(vec![Stage::Translated { kind, trees }]))
+        };
+        [1, even.min(longest)].into_iter().unique().filter_map(candidate).collect()
     }
 
     fn broadcast_packed<'p>(&self, problem: &'p Problem, runs: &[(Axes, usize)]) -> Option<Candidate<'p>> {

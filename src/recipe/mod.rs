@@ -28,8 +28,9 @@ use crate::collective::CollectiveKind;
 use crate::function::Function;
 use crate::mesh::{Axes, AxisId, AxisSet, Wiring};
 use crate::operator::Operator;
-use crate::schedule::methods::{self, Borrowed, Destination, Method, Multiport, Packed, Quad, Routed};
+use crate::schedule::methods::{self, Borrowed, Destination, Method, Multiport, Packed, Quad, Routed, Translated};
 use crate::schedule::{Builder, CoordMap, Cut, Detours, OpId};
+use std::sync::Arc;
 
 /// The objective of the tuner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -174,6 +175,24 @@ pub enum Stage {
         /// The trees, with their axes and chunks.
         trees: Packed,
     },
+    /// A gather or a reduction along one tree and its translations.
+    Translated {
+        /// The collective.
+        kind: CollectiveKind,
+        /// The trees, with their axes.
+        trees: Translated,
+    },
+    /// An exchange along paths and their translations.
+    TranslatedExchange {
+        /// The translations and their axes, without trees.
+        along: Translated,
+        /// The path to each node, as steps.
+        paths: Arc<Vec<Vec<usize>>>,
+        /// Parts of each block.
+        parts: u64,
+        /// The target dim and the order of the axes there.
+        to: Destination,
+    },
     /// A broadcast along packed trees.
     BroadcastPacked {
         /// All axes.
@@ -272,6 +291,8 @@ fn borrowed(stages: &[Stage]) -> AxisSet {
         | Stage::BroadcastScattered { .. }
         | Stage::Quad { .. }
         | Stage::Packed { .. }
+        | Stage::Translated { .. }
+        | Stage::TranslatedExchange { .. }
         | Stage::BroadcastAtOnce { .. }
         | Stage::Permute { .. }
         | Stage::Shift(_)
@@ -326,6 +347,14 @@ impl Stage {
                 CollectiveKind::ReduceScatter => trees.reduce_scatter(builder, value, operator),
                 _ => trees.all_reduce(builder, value, operator),
             },
+            Stage::Translated { kind, trees } => match kind {
+                CollectiveKind::AllGather => trees.all_gather(builder, value),
+                CollectiveKind::ReduceScatter => trees.reduce_scatter(builder, value, operator),
+                _ => trees.all_reduce(builder, value, operator),
+            },
+            Stage::TranslatedExchange { along, paths, parts, to } => {
+                along.all_to_all(builder, value, (paths, *parts), *to)
+            }
             Stage::BroadcastPacked { axes, trees, chunks } => {
                 methods::broadcast_packed(builder, *axes, trees, value, *chunks)
             }
@@ -397,6 +426,15 @@ impl Stage {
             Stage::Packed { trees, .. } => {
                 trees.axes = run(&trees.axes);
                 trees.dims.iter_mut().for_each(|axes| *axes = run(axes));
+            }
+            Stage::Translated { trees, .. } => {
+                trees.axes = run(&trees.axes);
+                trees.dims.iter_mut().for_each(|axes| *axes = run(axes));
+            }
+            Stage::TranslatedExchange { along, to, .. } => {
+                along.axes = run(&along.axes);
+                along.dims.iter_mut().for_each(|axes| *axes = run(axes));
+                *to = goes(to);
             }
             Stage::BroadcastAtOnce { runs, node, .. } => {
                 runs.iter_mut().for_each(|(axes, _)| *axes = run(axes));

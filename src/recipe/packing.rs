@@ -3,7 +3,7 @@
 use super::problem::Problem;
 use crate::collective::CollectiveKind;
 use crate::mesh::{Axes, AxisSet, DeviceId, Mesh};
-use crate::packing::{self, Branching, Link, Network, Packing};
+use crate::packing::{self, Branching, Link, Network, Packing, Translations};
 use crate::topology::{LinkSide, Topology};
 use crate::units::gcd;
 use std::collections::BTreeMap;
@@ -16,6 +16,9 @@ const MOST_DEVICES_OF_SUM: u64 = 256;
 
 /// The trees of a sum over many devices have a rate at least this close to the best one: 1 in 128 may be lost.
 const MOST_LOST: u64 = 128;
+
+/// Most rings that one axis may number.
+const MOST_FACTORS: usize = 4;
 
 /// Most chunks.
 pub(super) const MOST_CHUNKS: u64 = 1 << 12;
@@ -46,6 +49,30 @@ pub(super) fn trees(topology: &Topology, kind: CollectiveKind, axes: Axes) -> Op
         | CollectiveKind::Open => return None,
     };
     Some(trees)
+}
+
+/// The translations of a fabric without switches, along these axes. One axis may number the devices of several rings.
+pub(super) fn translations(topology: &Topology, axes: Axes) -> Option<Translations> {
+    topology.fabric()?;
+    let network = network(topology, axes)?;
+    let sizes: Vec<usize> =
+        axes.iter().map(|axis| usize::try_from(topology.mesh.size(axis)).ok()).collect::<Option<_>>()?;
+    match sizes[..] {
+        [size] => factorisations(size, MOST_FACTORS).find_map(|sizes| Translations::of(&network, &sizes)),
+        _ => Translations::of(&network, &sizes),
+    }
+}
+
+/// The products of this number of factors at most that are this size, in any order.
+fn factorisations(size: usize, most: usize) -> Box<dyn Iterator<Item = Vec<usize>>> {
+    let whole = std::iter::once(vec![size]);
+    if most < 2 {
+        return Box::new(whole);
+    }
+    let first = (2..size).filter(move |factor| size.is_multiple_of(*factor));
+    let more = first
+        .flat_map(move |first| factorisations(size / first, most - 1).map(move |rest| [vec![first], rest].concat()));
+    Box::new(whole.chain(more))
 }
 
 /// The trees of a broadcast from the device of each group with this rank, with weights; devices are numbered by rank.

@@ -13,7 +13,7 @@ use crate::layout::{Layout, Sharding};
 use crate::mesh::{Axes, AxisSet, Wiring};
 use crate::method::Method;
 use crate::operator::Operator;
-use crate::packing::Branching;
+use crate::packing::{Branching, Translations};
 use crate::routing::{Network, Round, Want};
 use crate::schedule::methods::{AxisOrder, Shifted};
 use crate::schedule::{OpId, Schedule, Verified};
@@ -92,6 +92,8 @@ pub struct Tuner<'a> {
     working: Memory<Asked, Working>,
     /// Packed trees by axes; `None` if they cannot be packed.
     pub(super) trees: Memory<(CollectiveKind, Axes), Option<Vec<Branching>>>,
+    /// Translations of fabrics along axes, with the number of trees that load all links alike.
+    pub(super) translations: Memory<Axes, Option<(usize, Arc<Translations>)>>,
     /// Axis orders of gathers over several axes.
     pub(super) axis_orders: Memory<Vec<Axes>, Vec<AxisOrder>>,
     /// Routes of moves.
@@ -131,6 +133,7 @@ impl<'a> Tuner<'a> {
             parts: RefCell::default(),
             working: RefCell::default(),
             trees: RefCell::default(),
+            translations: RefCell::default(),
             axis_orders: RefCell::default(),
             ways: Rc::default(),
         }

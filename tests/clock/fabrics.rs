@@ -60,6 +60,24 @@ fn dragonfly(after: bool) -> Machine {
     (names.collect(), vec![(devices.chain(local).collect(), 50, 500), (global.collect(), 50, 1000)])
 }
 
+/// A torus whose cables from the ends of the first two axes lead half of the third axis further: from every device the
+/// longest ways are shorter than in one that is not twisted.
+fn twisted(sizes: [usize; 3]) -> Machine {
+    let [x, y, z] = sizes;
+    let number = |[a, b, c]: [usize; 3]| device((a * y + b) * z + c % z);
+    let next = |axis: usize, at: [usize; 3]| {
+        let mut to = at;
+        to[axis] += 1;
+        if axis < 2 && to[axis] == sizes[axis] {
+            (to[axis], to[2]) = (0, to[2] + z / 2);
+        }
+        [number(at), number(to)]
+    };
+    let devices = itertools::iproduct!(0..x, 0..y, 0..z).map(|(a, b, c)| [a, b, c]);
+    let cables = devices.cartesian_product(0..3).map(|(at, axis)| next(axis, at));
+    (Vec::new(), vec![(cables.collect(), 45, 1000)])
+}
+
 fn hardware((switches, groups): Machine) -> Hardware {
     let mut hardware = Hardware::named("h100").expect("shipped");
     hardware.name = "fabric".to_owned();
@@ -121,6 +139,14 @@ fn rails_of_32_nodes() {
         "D: 32, X: 8",
         &[("AllGather", 1.03), ("ReduceScatter", 1.03), ("AllReduce", 1.03), ("AllToAll", 1.28)],
     );
+}
+
+/// Over all devices, a tree and its translations load all links alike. One axis has only its own links.
+#[test]
+fn twisted_torus_of_128() {
+    let limits = [("AllGather", 1.01), ("ReduceScatter", 1.01), ("AllReduce", 1.01), ("AllToAll", 1.6)];
+    at_most(twisted([4, 4, 8]), "X: 4, Y: 4, Z: 8", &limits);
+    at_most(twisted([4, 4, 8]), "X: 128", &limits);
 }
 
 /// The devices of a leaf have twice the capacity of its links to the spines. A gather goes around all devices; an exchange

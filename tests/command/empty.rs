@@ -46,7 +46,7 @@ const PROGRAMS: [(&str, &str, &str); 12] = [
         "deep",
         "mesh {X: 4} on tpu_v5e\ndims {I: 64, J: 64, K: 64}\nA: bf16[I_X, J]\nB: bf16[J_X, K]\n\n\
          y[I, K] = (relu(A * B + 1) + 2) * 3\n",
-        "line 6[I_X, K]",
+        "line 6[I, K]",
     ),
 ];
 

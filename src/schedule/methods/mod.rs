@@ -24,6 +24,7 @@ mod routed;
 mod shift;
 mod spanning;
 mod spread;
+mod translated;
 mod trees;
 
 pub use broadcast::{broadcast, broadcast_over, broadcast_over_nodes, broadcast_packed, broadcasts_in_chunks};
@@ -35,6 +36,7 @@ pub use quad::Quad;
 pub use routed::Routed;
 pub(crate) use routed::longest;
 pub use shift::Shifted;
+pub use translated::Translated;
 
 use super::{Builder, OpId};
 use crate::collective::CollectiveKind;
