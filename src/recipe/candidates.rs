@@ -97,8 +97,9 @@ impl Tuner<'_> {
     pub(super) fn candidates<'p>(&self, problem: &'p Problem) -> Result<Vec<Candidate<'p>>, Flaw> {
         let runs = problem.runs(&self.topology.mesh);
         let asked = problem.asked.filter(|method| method.family() == Family::Several);
-        if let Some(one) = asked.and_then(|method| self.over_axes(problem, method, &runs)) {
-            return Ok(vec![one]);
+        let asked = asked.map_or_else(Vec::new, |method| self.over_axes(problem, method, &runs));
+        if !asked.is_empty() {
+            return Ok(asked);
         }
         let kept = self.lowering.keep_all_gather && !self.topology.is_irregular();
         if kept && let Some(stages) = self.kept(problem)? {
@@ -367,18 +368,21 @@ impl Tuner<'_> {
     }
 
     /// A method for all axes at once; `None` if it does not apply.
-    fn over_axes<'p>(&self, problem: &'p Problem, method: Method, runs: &[(Axes, usize)]) -> Option<Candidate<'p>> {
-        match (method, problem.kind) {
+    fn over_axes<'p>(&self, problem: &'p Problem, method: Method, runs: &[(Axes, usize)]) -> Vec<Candidate<'p>> {
+        let one = match (method, problem.kind) {
             (Method::Multiport, CollectiveKind::Broadcast) => self.broadcast_at_once(problem, runs),
             (Method::Multiport, _) => self.multiport(problem, runs),
             (Method::QuadDirectionalRing, _) => self.quad(problem, runs),
             (Method::IdleAxis, CollectiveKind::AllGather) => self.borrowed(problem, runs),
             (Method::TreePacking, CollectiveKind::Broadcast) => self.broadcast_packed(problem, runs),
-            (Method::TreePacking, _) => self.packed(problem).or_else(|| self.translated(problem).pop()),
+            (Method::TreePacking, _) => self.packed(problem),
             (Method::SwitchSum, CollectiveKind::AllReduce) => self.switch_sum(problem, runs),
             (Method::Routed, CollectiveKind::AllToAll) => self.exchanged_in_rounds(problem),
             _ => None,
-        }
+        };
+        let exchanges = problem.kind == CollectiveKind::AllToAll;
+        let is_translated = method == if exchanges { Method::Routed } else { Method::TreePacking };
+        one.into_iter().chain(if is_translated { self.translated(problem) } else { Vec::new() }).collect()
     }
 
     /// One in-switch sum over all runs, if their switch adds these elements.

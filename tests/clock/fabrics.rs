@@ -184,6 +184,27 @@ fn rounds_on_request() {
     assert!(found.iter().any(|found| found.code == "method-not-applicable"), "{found:?}");
 }
 
+/// What is printed as the method may be requested.
+#[test]
+fn translations_on_request() {
+    for shape in [[2, 2, 4], [4, 2, 2]] {
+        let options = Options { hardware: Some(hardware(twisted(shape))), ..Options::default() };
+        let mesh = format!("X: {}, Y: {}, Z: {}", shape[0], shape[1], shape[2]);
+        for (kind, method) in [
+            ("AllGather", "tree_packing"),
+            ("ReduceScatter", "tree_packing"),
+            ("AllReduce", "tree_packing"),
+            ("AllToAll", "routed"),
+        ] {
+            let text = format!("{} using {method}\n", program(kind, &mesh).trim_end());
+            let schedule = compile_by(&text, &options).schedule;
+            proof::prove(&schedule).unwrap_or_else(|flaw| panic!("{kind} on {mesh}: {flaw}"));
+            let methods = schedule.ids().filter_map(|id| schedule.operation(id).method).unique().collect_vec();
+            assert_eq!(methods, [method], "{kind} on {mesh}");
+        }
+    }
+}
+
 /// Latencies are a tenth of an exchange, and one in twenty parts of a gather around all devices.
 #[test]
 fn fat_trees_of_128_hosts() {
