@@ -91,6 +91,23 @@ impl Translations {
         is_even.then_some(Translations { images, negative, steps })
     }
 
+    /// The translations of a ring in one direction.
+    ///
+    /// - `order`: its nodes from node 0 on, of which there are at least two.
+    pub fn around(order: &[usize]) -> Translations {
+        let nodes = order.len();
+        let mut place = vec![0; nodes];
+        order.iter().enumerate().for_each(|(at, node)| place[*node] = at);
+        let image = |by: usize| (0..nodes).map(|node| order[(place[node] + place[by]) % nodes]).collect();
+        let negative = (0..nodes).map(|node| order[(nodes - place[node]) % nodes]).collect();
+        Translations { images: (0..nodes).map(image).collect(), negative, steps: vec![(order[1], 1)] }
+    }
+
+    /// Whether node 0 has links in several directions.
+    pub fn branches(&self) -> bool {
+        self.steps.len() > 1
+    }
+
     /// Number of nodes.
     pub fn nodes(&self) -> usize {
         self.images.len()

@@ -4,12 +4,14 @@
 use super::axis_orders::{axis_orders, turns};
 use super::problem::{Problem, on_dim};
 use super::quickest::quickest;
+use super::ring_order::ring_order;
 use super::tuner::{Flaw, Tuner};
 use super::uneven::CutAt;
 use super::{Objective, Stage, around, effort, idle, packing};
 use crate::collective::CollectiveKind;
 use crate::mesh::{Axes, Wiring};
 use crate::method::{Family, Method};
+use crate::packing::Translations;
 use crate::schedule::methods::{self, AxisOrder, Borrowed, Destination, Multiport, Quad};
 use crate::topology::Topology;
 use itertools::Itertools;
@@ -654,7 +656,8 @@ impl Tuner<'_> {
     }
 
     /// Along paths and their translations, over a fabric that looks the same from every device: a gather or a sum along one
-    /// tree, and along as many as load all links alike; an exchange along a path to each device.
+    /// tree, and along as many as load all links alike; an exchange along a path to each device. Over other fabrics, a gather or
+    /// a sum around all devices in a better order than that of the mesh.
     fn translated<'p>(&self, problem: &Problem) -> Vec<Candidate<'p>> {
         let (kind, axes) = (problem.kind, problem.axes());
         let is_known = matches!(
@@ -671,6 +674,8 @@ impl Tuner<'_> {
         let found = known.unwrap_or_else(|| {
             let part = self.part(axes.set());
             let found = packing::translations(&part.topology, part.axes(axes));
+            let around = || ring_order(&part.topology, part.axes(axes)).map(|order| Translations::around(&order));
+            let found = found.or_else(around);
             // Devices of a group may reach each other through other groups only.
             let found = found.and_then(|found| Some((found.even(MOST_TREES)?, Arc::new(found))));
             self.translations.borrow_mut().insert(axes, found.clone());
@@ -679,7 +684,8 @@ impl Tuner<'_> {
         let Some((even, translations)) = found else { return Vec::new() };
         let longest = usize::try_from(packing::longest(&self.topology.mesh, problem)).unwrap_or(MOST_TREES);
         if let Some(to) = problem.to {
-            let Some(paths) = translations.paths().map(Arc::new) else { return Vec::new() };
+            let paths = translations.paths().filter(|_| translations.branches()).map(Arc::new);
+            let Some(paths) = paths else { return Vec::new() };
             let along = methods::Translated { axes, dims: problem.dims.clone(), translations, trees: Arc::default() };
             let stage =
                 |parts| Stage::TranslatedExchange { along: along.clone(), paths: Arc::clone(&paths), parts, to };

@@ -213,13 +213,14 @@ fn fat_trees_of_128_hosts() {
     at_most(fat_tree(16, 4), "L: 16, X: 8", &limits);
 }
 
-/// With links to the groups after its own, two messages around the ring of devices share a link in each group.
+/// With links to the groups after its own, two messages around the ring in the order of the mesh share a link in each group:
+/// another order is found.
 #[test]
 fn dragonfly_of_five_groups() {
     at_most(
         dragonfly(true),
         "X: 40",
-        &[("AllGather", 5.01), ("ReduceScatter", 5.01), ("AllReduce", 2.0), ("AllToAll", 1.15)],
+        &[("AllGather", 1.02), ("ReduceScatter", 1.02), ("AllReduce", 1.02), ("AllToAll", 1.15)],
     );
     at_most(dragonfly(false), "X: 40", &[("AllGather", 1.02), ("ReduceScatter", 1.02)]);
 }
