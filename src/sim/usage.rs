@@ -366,7 +366,10 @@ impl<'a> Count<'a> {
                 }
                 OpKind::AllGather { axes, .. } => {
                     let n = mesh.group_size(axes.iter().copied());
-                    let others = bytes / n * (n - 1);
+                    // Shards of 4-bit elements end in a whole byte each.
+                    let shard =
+                        self.operands[id.index()].first().map_or(0, |id| block_bytes(self.schedule.operation(*id)));
+                    let others = shard.saturating_mul(n - 1);
                     has.for_each(|class| {
                         each[class] += Traffic { sent: others, received: others, messages: n - 1 };
                     });

@@ -526,8 +526,8 @@ pub fn count(json: &str) -> Counted {
             } else if let Some(gather) = op.get("all_gather") {
                 let n: u64 = mesh.axes(&gather["axes"]).iter().map(|axis| mesh.sizes[*axis]).product();
                 if all && size(at) > 0 {
-                    step[place][0] += size(at) / n * (n - 1);
-                    step[place][1] += size(at) / n * (n - 1);
+                    step[place][0] += size(operands[at][0]) * (n - 1);
+                    step[place][1] += size(operands[at][0]) * (n - 1);
                     step[place][2] += n - 1;
                 }
                 all.then_some(at)
