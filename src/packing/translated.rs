@@ -140,6 +140,17 @@ impl Translations {
         distances.into_iter().collect()
     }
 
+    /// The capacity of each direction.
+    fn capacities(&self) -> Vec<u64> {
+        self.steps.iter().map(|(_, capacity)| *capacity).collect()
+    }
+
+    /// The steps that may come last on a shortest path to a node, by their place.
+    fn last(&self, node: usize, distances: &[usize]) -> Vec<usize> {
+        let is_last = |step: &usize| distances[self.difference(node, self.steps[*step].0)] < distances[node];
+        (0..self.steps.len()).filter(is_last).collect()
+    }
+
     /// The smallest number of trees, up to a limit, that together load the links nearly alike: at most 1/128 more than if each
     /// carried its share.
     ///
@@ -171,12 +182,8 @@ impl Translations {
         let distances = self.distances()?;
         // Each link of each tree, with the steps by which its node can be reached.
         let links: Vec<(usize, usize)> = (0..count).cartesian_product(1..self.nodes()).collect();
-        let last = |node: usize| {
-            let is_before = |step: &usize| distances[self.difference(node, self.steps[*step].0)] < distances[node];
-            (0..self.steps.len()).filter(is_before).collect_vec()
-        };
-        let choices = links.iter().map(|(_, node)| last(*node)).collect_vec();
-        let chosen = balanced(&choices, &self.steps.iter().map(|(_, capacity)| *capacity).collect_vec());
+        let choices = links.iter().map(|(_, node)| self.last(*node, &distances)).collect_vec();
+        let chosen = balanced(&choices, &self.capacities());
         let mut trees = vec![Vec::new(); count];
         for ((tree, node), step) in links.into_iter().zip(chosen) {
             let step = self.steps[step].0;
@@ -192,7 +199,7 @@ impl Translations {
     }
 }
 
-/// # Paths
+/// # Exchanges
 impl Translations {
     /// A shortest path from node 0 to each node, as steps. Paths of many nodes take different directions, both in total and
     /// in each place: all directions are used alike at any time.
@@ -202,21 +209,18 @@ impl Translations {
         let distances = self.distances()?;
         let mut loads = vec![0u64; self.steps.len()];
         let mut paths = vec![Vec::new(); self.nodes()];
-        // Nodes that are reached in one way only come first.
-        let nearer = |node: usize| {
-            let is_before = |step: &usize| distances[self.difference(node, self.steps[*step].0)] < distances[node];
-            (0..self.steps.len()).filter(is_before).collect_vec()
-        };
+        let last = |node: usize| self.last(node, &distances);
+        let capacities = self.capacities();
         let far = distances.iter().copied().max().unwrap_or_default();
         let mut places = vec![vec![0u64; self.steps.len()]; far];
         let least = |loads: &[u64], steps: &[usize]| {
-            let by_load =
-                |one: &&usize, two: &&usize| self.compared((loads[**one] + 1, **one), (loads[**two] + 1, **two));
-            steps.iter().min_by(by_load).copied()
+            let more = |step: usize| (loads[step] + 1, step);
+            steps.iter().copied().min_by(|one, two| compared(&capacities, more(*one), more(*two)))
         };
-        for node in (1..self.nodes()).sorted_by_key(|node| (nearer(*node).len(), distances[*node])) {
+        // Nodes that are reached in one way only come first.
+        for node in (1..self.nodes()).sorted_by_key(|node| (last(*node).len(), distances[*node])) {
             let (mut at, mut steps) = (node, Vec::new());
-            while let Some(step) = least(&loads, &nearer(at)) {
+            while let Some(step) = least(&loads, &last(at)) {
                 loads[step] += 1;
                 steps.push(step);
                 at = self.difference(at, self.steps[step].0);
@@ -230,21 +234,18 @@ impl Translations {
         }
         Some(paths)
     }
+}
 
-    /// Compares the loads of two directions in proportion to their capacity.
-    fn compared(&self, (load, at): (u64, usize), (other, to): (u64, usize)) -> Ordering {
-        let [load, other] = [(load, to), (other, at)].map(|(load, at)| u128::from(load) * u128::from(self.steps[at].1));
-        load.cmp(&other)
-    }
+/// Compares the loads of two directions, each given with its place, in proportion to their capacities.
+fn compared(capacities: &[u64], (load, at): (u64, usize), (other, to): (u64, usize)) -> Ordering {
+    let [load, other] = [(load, to), (other, at)].map(|(load, at)| u128::from(load) * u128::from(capacities[at]));
+    load.cmp(&other)
 }
 
 /// A choice for each item that spreads the items over the choices in proportion to their capacities.
 pub(super) fn balanced(items: &[Vec<usize>], capacities: &[u64]) -> Vec<usize> {
     let mut loads = vec![0u64; capacities.len()];
-    let compare = |(load, at): (u64, usize), (other, to): (u64, usize)| {
-        let [load, other] = [(load, to), (other, at)].map(|(load, at)| u128::from(load) * u128::from(capacities[at]));
-        load.cmp(&other)
-    };
+    let compare = |one, two| compared(capacities, one, two);
     let mut chosen = vec![0; items.len()];
     for item in (0..items.len()).sorted_by_key(|item| items[*item].len()) {
         let least =

@@ -683,19 +683,17 @@ impl Tuner<'_> {
         });
         let Some((even, translations)) = found else { return Vec::new() };
         let longest = usize::try_from(packing::longest(&self.topology.mesh, problem)).unwrap_or(MOST_TREES);
+        let along = methods::Translated { axes, dims: problem.dims.clone(), translations };
         if let Some(to) = problem.to {
-            let paths = translations.paths().filter(|_| translations.branches()).map(Arc::new);
+            let paths = along.translations.paths().filter(|_| along.translations.branches()).map(Arc::new);
             let Some(paths) = paths else { return Vec::new() };
-            let along = methods::Translated { axes, dims: problem.dims.clone(), translations, trees: Arc::default() };
             let stage =
                 |parts| Stage::TranslatedExchange { along: along.clone(), paths: Arc::clone(&paths), parts, to };
             return [1, 4].map(|parts| Candidate::once(vec![stage(parts)])).into();
         }
         let candidate = |count: usize| {
-            let (dims, translations) = (problem.dims.clone(), Arc::clone(&translations));
-            let trees = Arc::new(translations.trees(count)?);
-            let trees = methods::Translated { axes, dims, translations, trees };
-            Some(Candidate::once(vec![Stage::Translated { kind, trees }]))
+            let trees = Arc::new(along.translations.trees(count)?);
+            Some(Candidate::once(vec![Stage::Translated { kind, along: along.clone(), trees }]))
         };
         [1, even.min(longest)].into_iter().unique().filter_map(candidate).collect()
     }

@@ -29,6 +29,7 @@ use crate::collective::CollectiveKind;
 use crate::function::Function;
 use crate::mesh::{Axes, AxisId, AxisSet, Wiring};
 use crate::operator::Operator;
+use crate::packing::Branch;
 use crate::schedule::methods::{self, Borrowed, Destination, Method, Multiport, Packed, Quad, Routed, Translated};
 use crate::schedule::{Builder, CoordMap, Cut, Detours, OpId};
 use std::sync::Arc;
@@ -176,16 +177,18 @@ pub enum Stage {
         /// The trees, with their axes and chunks.
         trees: Packed,
     },
-    /// A gather or a reduction along one tree and its translations.
+    /// A gather or a reduction along trees and their translations.
     Translated {
         /// The collective.
         kind: CollectiveKind,
-        /// The trees, with their axes.
-        trees: Translated,
+        /// The translations and their axes.
+        along: Translated,
+        /// The tree from node 0 of each part.
+        trees: Arc<Vec<Vec<Branch>>>,
     },
     /// An exchange along paths and their translations.
     TranslatedExchange {
-        /// The translations and their axes, without trees.
+        /// The translations and their axes.
         along: Translated,
         /// The path to each node, as steps.
         paths: Arc<Vec<Vec<usize>>>,
@@ -348,10 +351,10 @@ impl Stage {
                 CollectiveKind::ReduceScatter => trees.reduce_scatter(builder, value, operator),
                 _ => trees.all_reduce(builder, value, operator),
             },
-            Stage::Translated { kind, trees } => match kind {
-                CollectiveKind::AllGather => trees.all_gather(builder, value),
-                CollectiveKind::ReduceScatter => trees.reduce_scatter(builder, value, operator),
-                _ => trees.all_reduce(builder, value, operator),
+            Stage::Translated { kind, along, trees } => match kind {
+                CollectiveKind::AllGather => along.all_gather(builder, value, trees),
+                CollectiveKind::ReduceScatter => along.reduce_scatter(builder, value, operator, trees),
+                _ => along.all_reduce(builder, value, operator, trees),
             },
             Stage::TranslatedExchange { along, paths, parts, to } => {
                 along.all_to_all(builder, value, (paths, *parts), *to)
@@ -428,9 +431,9 @@ impl Stage {
                 trees.axes = run(&trees.axes);
                 trees.dims.iter_mut().for_each(|axes| *axes = run(axes));
             }
-            Stage::Translated { trees, .. } => {
-                trees.axes = run(&trees.axes);
-                trees.dims.iter_mut().for_each(|axes| *axes = run(axes));
+            Stage::Translated { along, .. } => {
+                along.axes = run(&along.axes);
+                along.dims.iter_mut().for_each(|axes| *axes = run(axes));
             }
             Stage::TranslatedExchange { along, to, .. } => {
                 along.axes = run(&along.axes);

@@ -18,7 +18,7 @@ const UNIT: u128 = 1 << 16;
 
 /// The order around the ring of all devices, by their rank along these axes, from rank 0 on.
 ///
-/// `None` if there are too many, other groups share the links, or no order is better than that of the ranks.
+/// `None` if there are too many devices, they are not all of the fabric, or no order is better than that of the ranks.
 pub(super) fn ring_order(topology: &Topology, axes: Axes) -> Option<Vec<usize>> {
     let mesh = &topology.mesh;
     let count = axes.group_size(mesh);
@@ -41,8 +41,8 @@ pub(super) fn ring_order(topology: &Topology, axes: Axes) -> Option<Vec<usize>> 
     let ring = Ring { routes: routes.collect::<Option<Vec<_>>>()?, weights };
     let mut order = (0..devices.len()).collect_vec();
     let first = ring.loads(&order);
-    let mut least = first;
-    loop {
+    let (mut least, floor) = (first, ring.floor());
+    while least.0 > floor {
         let before = least;
         for [from, to] in (1..order.len()).array_combinations() {
             order[from..=to].reverse();
@@ -69,6 +69,13 @@ struct Ring {
 }
 
 impl Ring {
+    /// The load of a link that no order avoids: each device receives over some links.
+    fn floor(&self) -> u128 {
+        let heaviest = |links: &Vec<usize>| links.iter().map(|link| self.weights[*link]).max();
+        let into = |to: usize| self.routes.iter().filter_map(|routes| heaviest(&routes[to])).min();
+        (0..self.routes.len()).filter_map(into).max().unwrap_or_default()
+    }
+
     /// The load of the most loaded link when each device sends to the next one, and the sum of all squared loads.
     fn loads(&self, order: &[usize]) -> (u128, u128) {
         let mut loads = vec![0u128; self.weights.len()];

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A collective along translated trees.
+/// A network that looks the same from every device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Translated {
     /// The axes that span the nodes: numbered by rank, major first, dim after dim.
@@ -23,46 +23,47 @@ pub struct Translated {
     pub dims: Vec<Axes>,
     /// The translations.
     pub translations: Arc<Translations>,
-    /// The tree from node 0 of each part.
-    pub trees: Arc<Vec<Vec<Branch>>>,
 }
 
 impl Translated {
     /// Gathers the shards of the group, each axis concatenated along its dim: `[.., e, ..] -> [.., n·e, ..]`.
-    pub fn all_gather(&self, builder: &mut Builder<'_>, shard: OpId) -> OpId {
+    ///
+    /// - `trees`: the tree from node 0 of each part.
+    pub fn all_gather(&self, builder: &mut Builder<'_>, shard: OpId, trees: &[Vec<Branch>]) -> OpId {
         let builder = &mut builder.by(Method::TreePacking.name());
         let extents = builder.extents(shard).to_vec();
         let ranks = self.ranks(builder, extents.len());
         let cut = longest(&extents);
-        let parts = self.parts(&extents);
+        let parts = cut_in(trees.len() as u64, &extents);
         let own = |builder: &mut Builder<'_>, part: &Range<u64>| match part.end - part.start < extents[cut] {
             true => builder.slice_range(shard, cut, part.clone()),
             false => shard,
         };
         let mut values: Vec<Vec<OpId>> =
             parts.iter().map(|part| vec![own(builder, part); self.translations.nodes()]).collect();
-        for (part, Branch { parent, node, step }) in self.by_distance(parts.len()) {
+        for (part, Branch { parent, node, step }) in self.by_distance(&trees[..parts.len()]) {
             let sources = self.sources(|device| self.translations.difference(device, step));
             values[part][node] = builder.shuffle(values[part][parent], sources, Route::Shortest);
         }
-        let mut pieces = Vec::new();
-        for (values, part) in values.into_iter().zip(&parts) {
-            pieces.extend(values.into_iter().enumerate().map(|(node, value)| {
-                (value, self.slot(&extents, &ranks, part, |device| self.translations.difference(device, node)))
-            }));
-        }
-        let gathered = extents.iter().zip(&ranks).map(|(extent, n)| extent * n).collect();
-        builder.assemble(gathered, view(&extents, &ranks), pieces)
+        self.gathered(builder, (&extents, &ranks), values.into_iter().zip(parts))
     }
 
     /// Reduces and scatters: `[.., n·e, ..] -> [.., e, ..]`.
     ///
     /// Every extent must divide by the lengths of the axes on its dim.
-    pub fn reduce_scatter(&self, builder: &mut Builder<'_>, value: OpId, operator: Operator) -> OpId {
+    ///
+    /// - `trees`: as for [`Translated::all_gather`], in reverse.
+    pub fn reduce_scatter(
+        &self,
+        builder: &mut Builder<'_>,
+        value: OpId,
+        operator: Operator,
+        trees: &[Vec<Branch>],
+    ) -> OpId {
         let builder = &mut builder.by(Method::TreePacking.name());
         let ranks = self.ranks(builder, builder.extents(value).len());
         let extents: Vec<u64> = builder.extents(value).iter().zip(&ranks).map(|(extent, n)| extent / n).collect();
-        let parts = self.parts(&extents);
+        let parts = cut_in(trees.len() as u64, &extents);
         // What a device adds up for the one from which it is a node away.
         let mut own = |part: &Range<u64>, node: usize| {
             let slot = self.slot(&extents, &ranks, part, |device| self.translations.difference(device, node));
@@ -71,7 +72,7 @@ impl Translated {
         let nodes = self.translations.nodes();
         let mut terms: Vec<Vec<Vec<OpId>>> =
             parts.iter().map(|part| (0..nodes).map(|node| own(part, node)).collect()).collect();
-        for (part, Branch { parent, node, step }) in self.by_distance(parts.len()).into_iter().rev() {
+        for (part, Branch { parent, node, step }) in self.by_distance(&trees[..parts.len()]).into_iter().rev() {
             let sum = builder.add(&terms[part][node], operator);
             let sources = self.sources(|device| self.translations.sum(device, step));
             let received = builder.shuffle(sum, sources, Route::Shortest);
@@ -89,14 +90,20 @@ impl Translated {
     /// All-reduces over the group: scatters and gathers.
     ///
     /// Every extent must divide by the lengths of the axes on its dim.
-    pub fn all_reduce(&self, builder: &mut Builder<'_>, value: OpId, operator: Operator) -> OpId {
-        let scattered = self.reduce_scatter(builder, value, operator);
-        self.all_gather(builder, scattered)
+    pub fn all_reduce(
+        &self,
+        builder: &mut Builder<'_>,
+        value: OpId,
+        operator: Operator,
+        trees: &[Vec<Branch>],
+    ) -> OpId {
+        let scattered = self.reduce_scatter(builder, value, operator, trees);
+        self.all_gather(builder, scattered, trees)
     }
 
-    /// Moves the axes from their dim to another one: `[.., e, .., n·t, ..] -> [.., n·e, .., t, ..]`. Instead of trees, it
-    /// takes a path to each node.
+    /// Moves the axes from their dim to another one: `[.., e, .., n·t, ..] -> [.., n·e, .., t, ..]`.
     ///
+    /// - `paths`: from node 0 to each node, as steps.
     /// - `parts`: parts of each block that follow one another.
     pub fn all_to_all(
         &self,
@@ -120,7 +127,7 @@ impl Translated {
         };
         let from = self.dims.iter().position(|axes| !axes.is_empty()).unwrap_or_default();
         let (sent, received) = (on(to.dim), on(from));
-        let parts = self.cut(&block, parts);
+        let parts = cut_in(parts, &block);
         let mut own = |part: &Range<u64>, node: usize| {
             let slot = |device| after[self.translations.sum(device, node)];
             builder.slice(value, view(&block, &sent), self.slot(&block, &sent, part, slot))
@@ -145,14 +152,27 @@ impl Translated {
                 }
             }
         }
+        self.gathered(builder, (&block, &received), values.into_iter().zip(parts))
+    }
+
+    /// The shards of all devices together.
+    ///
+    /// - `shard`, `ranks`: the extents of a shard, and the number of shards along each dim.
+    /// - `parts`: of each part the values that came along the paths to all nodes.
+    fn gathered(
+        &self,
+        builder: &mut Builder<'_>,
+        (shard, ranks): (&[u64], &[u64]),
+        parts: impl Iterator<Item = (Vec<OpId>, Range<u64>)>,
+    ) -> OpId {
         let mut pieces = Vec::new();
-        for (values, part) in values.into_iter().zip(&parts) {
+        for (values, part) in parts {
             pieces.extend(values.into_iter().enumerate().map(|(node, value)| {
-                (value, self.slot(&block, &received, part, |device| self.translations.difference(device, node)))
+                (value, self.slot(shard, ranks, &part, |device| self.translations.difference(device, node)))
             }));
         }
-        let extents = block.iter().zip(&received).map(|(extent, n)| extent * n).collect();
-        builder.assemble(extents, view(&block, &received), pieces)
+        let extents = shard.iter().zip(ranks).map(|(extent, n)| extent * n).collect();
+        builder.assemble(extents, view(shard, ranks), pieces)
     }
 
     /// The number of shards along each dim.
@@ -160,26 +180,10 @@ impl Translated {
         (0..dims).map(|dim| self.dims.get(dim).map_or(1, |axes| axes.group_size(builder.mesh()))).collect()
     }
 
-    /// The parts of a shard: one for each tree.
-    fn parts(&self, shard: &[u64]) -> Vec<Range<u64>> {
-        self.cut(shard, self.trees.len() as u64)
-    }
-
-    /// The parts of a shard along its longest dim, fewer if it is short.
-    fn cut(&self, shard: &[u64], count: u64) -> Vec<Range<u64>> {
-        let length = shard[longest(shard)];
-        let count = length.min(count).max(1);
-        let at = |part: u64| {
-            let at = u128::from(length) * u128::from(part) / u128::from(count);
-            u64::try_from(at).expect("at most the length")
-        };
-        (0..count).map(|part| at(part)..at(part + 1)).collect()
-    }
-
-    /// The links of the trees of these parts, by their distance from node 0: a part moves on while others follow it.
-    fn by_distance(&self, parts: usize) -> Vec<(usize, Branch)> {
+    /// The links of the tree of each part, by their distance from node 0: a part moves on while others follow it.
+    fn by_distance(&self, trees: &[Vec<Branch>]) -> Vec<(usize, Branch)> {
         let mut links = Vec::new();
-        for (part, tree) in self.trees.iter().enumerate().take(parts) {
+        for (part, tree) in trees.iter().enumerate() {
             let mut distances = vec![0usize; self.translations.nodes()];
             for branch in tree {
                 distances[branch.node] = distances[branch.parent] + 1;
@@ -214,6 +218,17 @@ impl Translated {
         }
         region
     }
+}
+
+/// The parts of a shard along its longest dim: this number, or fewer if it is short.
+fn cut_in(count: u64, shard: &[u64]) -> Vec<Range<u64>> {
+    let length = shard[longest(shard)];
+    let count = length.min(count).max(1);
+    let at = |part: u64| {
+        let at = u128::from(length) * u128::from(part) / u128::from(count);
+        u64::try_from(at).expect("at most the length")
+    };
+    (0..count).map(|part| at(part)..at(part + 1)).collect()
 }
 
 /// The extents of the gathered value, with the shards apart.
