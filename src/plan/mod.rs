@@ -564,17 +564,26 @@ impl Plan {
         let fastest = others.into_iter().filter(|other| other.time().ticks() < most).min_by_key(Plan::time);
         match fastest {
             Some(fastest) => {
+                let (lower_bound, with_split_axes) = self.bounds_on(&fastest);
                 let instead = self.instead.or_else(|| Some((self.totals().time(), self.time())));
-                let (rewritten, split, budget) = (self.rewritten, self.split, self.budget);
-                // The lower bound on the steps in sequence is that of the original plan; it covers only chains of
-                // collectives.
-                let (lower_bound, with_split_axes) = match fastest.stop {
-                    Stop::Reshards => (LowerBound::default(), None),
-                    _ => (self.lower_bound, self.with_split_axes),
-                };
+                let (rewritten, budget) = (self.rewritten, self.budget);
+                let split = self.split.into_iter().chain(fastest.split).collect();
                 Plan { lower_bound, with_split_axes, budget, stop: Stop::Whole, instead, rewritten, split, ..fastest }
             }
             None => self,
+        }
+    }
+
+    /// The lower bounds on another plan, made from the program of this one: [`Plan::lower_bound`] and
+    /// [`Plan::with_split_axes`]. They cover chains of collectives on the axes that were searched, and no further split
+    /// softmaxes.
+    fn bounds_on(&self, other: &Plan) -> (LowerBound, Option<LowerBound>) {
+        if other.stop == Stop::Reshards || !other.split.is_empty() {
+            (LowerBound::default(), None)
+        } else if other.program.mesh == self.program.mesh || self.in_parts {
+            (self.lower_bound, self.with_split_axes)
+        } else {
+            (self.with_split_axes.unwrap_or_default(), None)
         }
     }
 
