@@ -6,7 +6,7 @@ use super::case::case;
 use super::fused;
 use super::prices::Prices;
 use super::reshard::{Back, Distances, Node, Score};
-use super::search::{FREE, Origin, Search, shift};
+use super::search::{FREE, Origin, Search, Take, shift};
 use super::{
     Budget, Choice, Cost, LocalWork, LowerBound, Objective, Overlap, Plan, Step, StepId, StepOp, Stop, local_cost,
     usage,
@@ -26,10 +26,10 @@ use std::rc::Rc;
 /// Follows the chosen paths back from the outputs. [`Built::finish`] adds the alternatives.
 pub(super) fn build(search: Search<'_>) -> Built<'_> {
     let program = search.program.clone();
-    let inside = search.taken().inside;
+    let takes = search.taken().takes;
     let mut builder = Builder {
         search,
-        inside,
+        takes,
         program,
         steps: DiGraph::new(),
         made: FxHashMap::default(),
@@ -122,13 +122,15 @@ impl<'a> Built<'a> {
         self.builder.steps.node_weights().map(score).fold(Score::default(), |sum, score| sum + score)
     }
 
-    /// The collectives, each with its operand layout.
+    /// The collectives, each with its operand layout, in the dims of the value that is moved: its operand may be an array
+    /// that is only renamed.
     pub(super) fn moves(&self) -> impl Iterator<Item = (Collective, Layout)> {
         let steps = &self.builder.steps;
         steps.node_indices().filter_map(|id| {
             let StepOp::Collective(collective) = &steps[id].op else { return None };
             let operand = steps.neighbors_directed(id, Direction::Incoming).next()?;
-            Some((collective.clone(), steps[operand].layout.clone()))
+            let dims = steps[id].layout.dims.clone();
+            Some((collective.clone(), Layout { dims, ..steps[operand].layout.clone() }))
         })
     }
 
@@ -197,8 +199,8 @@ struct Builder<'a> {
     made: FxHashMap<(ValueId, Node), StepId>,
     /// The products, with the sharding in which each leaves its statement.
     chosen: Vec<(ValueId, Node)>,
-    /// Whether each value is fused, even if it is available more cheaply.
-    inside: Vec<bool>,
+    /// How each value is taken by its user.
+    takes: Vec<Take>,
     /// Number of prices that may still be computed for alternatives.
     prices: usize,
 }
@@ -216,7 +218,8 @@ impl Builder<'_> {
             return *step;
         }
         let found = Rc::clone(&self.search.found[id.index()]);
-        let inside = found.fresh(node).filter(|_| self.inside[id.index()] && found.settled.is_none_or(|at| at == node));
+        let take = self.takes[id.index()];
+        let inside = found.fresh(node, take).filter(|_| found.settled.is_none_or(|at| at == node));
         let is_made = found.is_made(node) || inside.is_some();
         let shared = || found.shared.iter().find(|(shared, _)| *shared == node).map(|(_, ways)| ways);
         let step = match inside {
@@ -224,7 +227,7 @@ impl Builder<'_> {
             None if is_made => {
                 // Whoever needs it first, a decided value is brought into its layout for its own statement.
                 let user = if found.settled.is_some() { id } else { user };
-                self.make_along(id, node, user, &found.made, true)
+                self.make_along(id, node, user, found.made_for(take), true)
             }
             None => self.make_along(id, node, user, shared().unwrap_or(found.offered()), false),
         };
@@ -352,13 +355,12 @@ impl Builder<'_> {
     }
 
     fn push_collective(&mut self, id: ValueId, collective: Collective, operand: StepId, user: ValueId) -> StepId {
-        let from = self.steps[operand].layout.clone();
-        let mesh = &self.program.mesh;
-        let to = collective.apply(&from.sharding, mesh).expect("an edge of the graph");
         // A renamed or moved value keeps the layout of its first step; the dims are those of the value.
         let dims = self.program.value(id).dims.clone();
-        let layout = Layout { dtype: from.dtype, dims, sharding: to };
+        let from = Layout { dims, ..self.steps[operand].layout.clone() };
+        let to = collective.apply(&from.sharding, &self.program.mesh).expect("an edge of the graph");
         let cost = self.search.costs.collective(&collective, &from);
+        let layout = Layout { sharding: to, ..from };
         let op = StepOp::Collective(collective);
         self.push(
             Step { op, value: id, user, layout, cost, usage: StepUsage::none(), flops: 0, recipe: None },

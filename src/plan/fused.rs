@@ -51,6 +51,8 @@ pub(super) struct Structure {
     /// The operand of each value that decides whether a row is looked up: the one-hot factor of a product, and what it is
     /// computed from up to the comparison.
     hot: Vec<Option<usize>>,
+    /// Whether each value is renamed or moved, which may leave it in place.
+    is_relabelled: Vec<bool>,
 }
 
 /// See [`Structure::hot`].
@@ -180,7 +182,9 @@ impl Structure {
         let readers = readers_of(&found, &inside, &before);
         let bridges = bridges_of(&inside);
         let hot = hot_operands(&nodes, &access);
-        Structure { kernels, access, before, uses, readers, bridges, replaced, hot }
+        let mut is_relabelled = vec![false; nodes.len()];
+        (0..nodes.len()).filter_map(same).for_each(|operand| is_relabelled[operand] = true);
+        Structure { kernels, access, before, uses, readers, bridges, replaced, hot, is_relabelled }
     }
 
     /// The operand that must be in the kernel of a value for rows to be looked up.
@@ -211,6 +215,11 @@ impl Structure {
     /// Whether a value has one user.
     pub(super) fn is_used_once(&self, id: ValueId) -> bool {
         self.uses[id.index()] == 1
+    }
+
+    /// Whether a value is never in memory if all its users compute with it where it is made.
+    pub(super) fn is_never_written(&self, id: ValueId) -> bool {
+        self.access(id).is_inside && !self.is_relabelled[id.index()]
     }
 
     /// Whether a user pays for reading a value of its kernel from elsewhere.

@@ -33,6 +33,19 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+/// How a user takes an operand.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Take {
+    /// Fused into its kernel, even if it is available more cheaply.
+    Inside,
+    /// As [`Take::Inside`], but the comparison with indices that makes it one-hot is outside of the kernel, so that no row
+    /// is looked up with it.
+    Unhot,
+    /// From outside of its kernel.
+    #[default]
+    Apart,
+}
+
 /// The shardings of the operands of a local computation, one node in the space of each.
 ///
 /// There are many of these, so they are stored inline: no computation has more than four operands, and no space has
@@ -40,9 +53,8 @@ use std::rc::Rc;
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Origin {
     operands: [u32; MOST_OPERANDS],
+    takes: [Take; MOST_OPERANDS],
     count: u8,
-    /// One bit per operand.
-    inside: u8,
 }
 
 impl Origin {
@@ -54,14 +66,13 @@ impl Origin {
     /// A moved value.
     fn of(node: Node) -> Origin {
         let mut origin = Origin::none();
-        origin.push(node, false);
+        origin.push(node, Take::Apart);
         origin
     }
 
-    /// - `inside`: whether the operand is fused into the kernel, even if it is available more cheaply.
-    fn push(&mut self, node: Node, inside: bool) {
+    fn push(&mut self, node: Node, take: Take) {
         self.operands[usize::from(self.count)] = u32::try_from(node).expect("a space has fewer nodes");
-        self.inside |= u8::from(inside) << self.count;
+        self.takes[usize::from(self.count)] = take;
         self.count += 1;
     }
 
@@ -70,9 +81,9 @@ impl Origin {
         self.operands[..usize::from(self.count)].iter().map(|node| *node as Node)
     }
 
-    /// The nodes of the operands, and whether each is fused.
-    fn operands(&self) -> impl Iterator<Item = (Node, bool)> + '_ {
-        self.nodes().zip(0..).map(|(node, place)| (node, self.inside >> place & 1 == 1))
+    /// The nodes of the operands, and how each is taken.
+    fn operands(&self) -> impl Iterator<Item = (Node, Take)> + '_ {
+        self.nodes().zip(self.takes)
     }
 }
 
@@ -80,6 +91,8 @@ impl Origin {
 pub(super) struct Found {
     /// Ways to compute it.
     pub(super) made: Distances<Origin>,
+    /// Ways to compute it for a user outside of its kernel, if that adds the cost of writing it.
+    written: Option<Distances<Origin>>,
     /// The sharding in which it is computed, if decided.
     pub(super) settled: Option<Node>,
     /// Further shardings in which it is materialised, each with the ways from the previous ones.
@@ -91,7 +104,24 @@ pub(super) struct Found {
     /// Ways to other shardings, once a user asked.
     onward: OnceCell<Distances<Origin>>,
     /// The shardings in which it is computed, for users that fuse it.
-    fresh: BTreeMap<Node, (Score, Origin)>,
+    fresh: Fresh,
+}
+
+/// The shardings in which a value is computed, if it can be fused, by how it is taken then.
+#[derive(Default)]
+struct Fresh {
+    inside: BTreeMap<Node, (Score, Origin)>,
+    unhot: BTreeMap<Node, (Score, Origin)>,
+}
+
+impl Fresh {
+    fn get(&self, node: Node, take: Take) -> Option<&(Score, Origin)> {
+        match take {
+            Take::Inside => self.inside.get(&node),
+            Take::Unhot => self.unhot.get(&node),
+            Take::Apart => None,
+        }
+    }
 }
 
 impl Found {
@@ -108,9 +138,17 @@ impl Found {
         }
     }
 
-    /// How it is computed in a sharding.
-    pub(super) fn fresh(&self, node: Node) -> Option<&Origin> {
-        self.fresh.get(&node).map(|(_, origin)| origin)
+    /// Ways to compute it for a user that takes it in this way.
+    pub(super) fn made_for(&self, take: Take) -> &Distances<Origin> {
+        match take {
+            Take::Apart => self.written.as_ref().unwrap_or(&self.made),
+            Take::Inside | Take::Unhot => &self.made,
+        }
+    }
+
+    /// How it is computed in a sharding for a user that takes it in this way; `None` if from outside of its kernel.
+    pub(super) fn fresh(&self, node: Node, take: Take) -> Option<&Origin> {
+        self.fresh.get(node, take).map(|(_, origin)| origin)
     }
 
     /// The shardings in which it is materialised.
@@ -168,22 +206,30 @@ pub(super) struct Way {
 /// The costs for a user to take an operand in a sharding, if possible.
 #[derive(Clone, Copy, Debug, Default)]
 struct Taking {
-    /// From outside of its kernel.
-    apart: Option<Score>,
-    /// Fused with the operand.
     inside: Option<Score>,
+    unhot: Option<Score>,
+    apart: Option<Score>,
 }
 
 impl Taking {
-    /// The possible costs, each with whether it is fused.
-    fn each(self) -> impl Iterator<Item = (Score, bool)> + Clone {
-        let apart = self.apart.map(|score| (score, false));
-        self.inside.map(|score| (score, true)).into_iter().chain(apart)
+    /// The possible costs, each with how the operand is taken.
+    fn each(self) -> impl Iterator<Item = (Score, Take)> + Clone {
+        let all = [(self.inside, Take::Inside), (self.unhot, Take::Unhot), (self.apart, Take::Apart)];
+        all.into_iter().filter_map(|(score, take)| Some((score?, take)))
+    }
+
+    /// The cost of taking it in one way only.
+    fn only(self, take: Take) -> Taking {
+        match take {
+            Take::Inside => Taking { inside: self.inside, ..Taking::default() },
+            Take::Unhot => Taking { unhot: self.unhot, ..Taking::default() },
+            Take::Apart => Taking { apart: self.apart, ..Taking::default() },
+        }
     }
 
     /// The lowest cost; fused in case of a tie.
-    fn cheapest(self) -> Option<(Score, bool)> {
-        self.each().min_by_key(|(score, inside)| (*score, !inside))
+    fn cheapest(self) -> Option<(Score, Take)> {
+        self.each().min()
     }
 }
 
@@ -440,14 +486,25 @@ impl<'a> Search<'a> {
         let pricing = self.pricing(id, program.times(id), self.allowed(id), self.others(id));
         let fresh = self.fresh(id, &sources);
         let asked = target.or_else(|| places.map(|places| self.space_mut(id).node(&places.shardings[0])));
-        let sources: Vec<_> = sources
-            .into_iter()
-            .map(|(node, score, origin)| (node, score + self.writing(id, node, asked, relaxed), origin))
-            .collect();
-        let made = self.space_mut(id).distances(sources, target, &pricing);
+        let written = |asked: Option<Node>| -> Vec<(Node, Score, Origin)> {
+            let written = |(node, score, origin): &(Node, Score, Origin)| {
+                (*node, *score + self.writing(id, *node, asked, relaxed), *origin)
+            };
+            sources.iter().map(written).collect()
+        };
+        let (begun, all_written) = (written(asked), target.filter(|_| self.may_be_written(id)).map(|_| written(None)));
+        let made = self.space_mut(id).distances(begun, target, &pricing);
+        // It is written where it is computed, or elsewhere and moved from there.
+        let written = match (target, all_written) {
+            (Some(target), Some(all)) if made.starts_at(target, target) => {
+                Some(self.space_mut(id).distances(all, Some(target), &pricing))
+            }
+            _ => None,
+        };
         // What is too expensive to be written may still be passed on inside its kernel.
-        let may_fuse = || target.is_none() && fresh.values().any(|(score, _)| score.first() <= pricing.options.most);
-        if made.is_empty() && !may_fuse() {
+        let mut computed = fresh.inside.values().chain(fresh.unhot.values());
+        let may_fuse = target.is_none() && computed.any(|(score, _)| score.first() <= pricing.options.most);
+        if made.is_empty() && !may_fuse {
             return Err(self.unreachable(id));
         }
         let onward = OnceCell::new();
@@ -478,7 +535,7 @@ impl<'a> Search<'a> {
                     let pricing = self.pricing(id, self.onward_times(id), self.options.allowed, self.others(id));
                     let _ = onward.set(self.space_mut(id).distances(starts, None, &pricing));
                 }
-                return Ok(Found { made, settled: None, shared: Vec::new(), output, parts, onward, fresh });
+                return Ok(Found { made, written, settled: None, shared: Vec::new(), output, parts, onward, fresh });
             }
             None if further.is_empty() => self.cheapest(id, &made, leaves || is_carried, uses > 0),
             None => {
@@ -494,7 +551,7 @@ impl<'a> Search<'a> {
         };
         let Some(settled) = settled else { return Err(self.unreachable(id)) };
         let (shared, onward) = (Vec::new(), OnceCell::new());
-        let mut found = Found { made, settled: Some(settled), shared, output: None, parts: 1, onward, fresh };
+        let mut found = Found { made, written, settled: Some(settled), shared, output: None, parts: 1, onward, fresh };
         for sharding in &further {
             self.share(id, sharding, &mut found)?;
         }
@@ -607,19 +664,22 @@ impl<'a> Search<'a> {
 
     /// The shardings that users choose for each value, and the values that are fused.
     pub(super) fn taken(&self) -> Taken {
-        let mut taken = Taken { nodes: vec![Vec::new(); self.found.len()], inside: vec![false; self.found.len()] };
+        let count = self.found.len();
+        let mut taken = Taken { nodes: vec![Vec::new(); count], takes: vec![Take::Apart; count] };
         for id in self.program.value_ids().collect::<Vec<_>>().into_iter().rev() {
             let found = &self.found[id.index()];
             taken.nodes[id.index()].extend(found.output);
             let Some(node) = found.settled.or_else(|| most_taken(&taken.nodes[id.index()])) else { continue };
             let made = if found.settled.is_none() { found.offered().start(node) } else { Some(node) };
-            let fresh = found.fresh(node).filter(|_| taken.inside[id.index()]);
-            let origin = fresh.or_else(|| made.and_then(|made| found.made.origin(made)));
+            let take = taken.takes[id.index()];
+            let origin = found.fresh(node, take).or_else(|| found.made_for(take).origin(made?));
             let Some(origin) = origin else { continue };
             let operands = self.program.value(id).definition.operands().iter();
-            for (operand, (node, is_inside)) in operands.zip(origin.operands()) {
+            for (operand, (node, take)) in operands.zip(origin.operands()) {
                 taken.nodes[operand.index()].push(node);
-                taken.inside[operand.index()] |= is_inside && self.structure.is_used_once(*operand);
+                if self.structure.is_used_once(*operand) {
+                    taken.takes[operand.index()] = take;
+                }
             }
         }
         taken
@@ -633,71 +693,96 @@ impl<'a> Search<'a> {
         let place = self.users[operand.index()].iter().position(|other| *other == user).unwrap_or_default();
         let offered = found.offered().get(node).map(|(score, _)| self.part(operand, *score, place));
         if !self.structure.is_passed_on(operand, user.0) {
-            return Taking { apart: offered, inside: None };
+            return Taking { apart: offered, ..Taking::default() };
         }
-        let apart = offered.map(|score| score + self.apart(operand, node, user.0));
-        let fresh = found.fresh.get(&node).map(|(score, _)| *score).filter(|_| may_fuse);
-        let inside = match found.settled {
-            None => fresh.map(|fresh| self.part(operand, fresh, place)),
-            Some(settled) if node != settled => None,
-            // Moving it to this sharding may be cheaper than computing it there.
-            Some(_) => fresh.zip(found.made.get(node)).map(|(fresh, (made, _))| {
-                let users = u32::try_from(self.use_count(operand)).unwrap_or(u32::MAX);
-                offered.unwrap_or_default() + fresh.beyond(*made).part(users, 0)
-            }),
+        // What a user reads twice is read once.
+        let is_read_before =
+            self.program.value(user.0).definition.operands().iter().take(user.1).any(|other| *other == operand);
+        let apart = if is_read_before { Some(Score::default()) } else { self.apart(operand, node, user.0) };
+        let inside = |take: Take| {
+            let (fresh, _) = found.fresh.get(node, take).filter(|_| may_fuse)?;
+            match found.settled {
+                None => Some(self.part(operand, *fresh, place)),
+                Some(settled) if node != settled => None,
+                // Moving it to this sharding may be cheaper than computing it there.
+                Some(_) => found.made.get(node).map(|(made, _)| {
+                    let users = u32::try_from(self.use_count(operand)).unwrap_or(u32::MAX);
+                    offered.unwrap_or_default() + fresh.beyond(*made).part(users, 0)
+                }),
+            }
         };
-        Taking { apart, inside }
+        Taking {
+            inside: inside(Take::Inside),
+            unhot: inside(Take::Unhot),
+            apart: offered.zip(apart).map(|(score, apart)| score + apart),
+        }
     }
 
     /// The shardings in which a value is computed, if it can be fused.
-    fn fresh(&self, id: ValueId, sources: &[(Node, Score, Origin)]) -> BTreeMap<Node, (Score, Origin)> {
-        let mut fresh: BTreeMap<Node, (Score, Origin)> = BTreeMap::new();
-        if self.structure.kernel(id).is_some() {
-            // A user that looks up rows needs the whole one-hot operand in its kernel.
-            let hot = self.structure.hot_operand(id).filter(|_| self.structure.access(id).lookup.is_none());
-            let is_whole =
-                |origin: &Origin| hot.is_none_or(|hot| origin.operands().nth(hot).is_some_and(|(_, inside)| inside));
-            for (node, score, origin) in sources.iter().filter(|(_, _, origin)| is_whole(origin)) {
-                if fresh.get(node).is_none_or(|(known, _)| score < known) {
-                    fresh.insert(*node, (*score, *origin));
-                }
+    fn fresh(&self, id: ValueId, sources: &[(Node, Score, Origin)]) -> Fresh {
+        let mut fresh = Fresh::default();
+        if self.structure.kernel(id).is_none() {
+            return fresh;
+        }
+        // A user that looks up rows needs the whole one-hot operand in its kernel.
+        let hot = self.structure.hot_operand(id).filter(|_| self.structure.access(id).lookup.is_none());
+        let is_whole = |origin: &Origin| {
+            hot.is_none_or(|hot| origin.operands().nth(hot).is_some_and(|(_, take)| take == Take::Inside))
+        };
+        for (node, score, origin) in sources {
+            let computed = if is_whole(origin) { &mut fresh.inside } else { &mut fresh.unhot };
+            if computed.get(node).is_none_or(|(known, _)| score < known) {
+                computed.insert(*node, (*score, *origin));
             }
         }
         fresh
+    }
+
+    /// Whether a value that is not the result of a product is written only if it leaves its kernel.
+    fn stays_in_its_kernel(&self, id: ValueId) -> bool {
+        let is_product = matches!(self.program.value(id).definition, Definition::Product { .. });
+        self.structure.is_never_written(id) && !is_product
+    }
+
+    /// Whether the user of a value decides if it is written.
+    fn may_be_written(&self, id: ValueId) -> bool {
+        self.stays_in_its_kernel(id) && self.structure.is_used_once(id)
     }
 
     /// The cost of writing a value that would stay in its kernel if it were not moved.
     ///
     /// - `asked`: the sharding in which it is materialised, if decided.
     fn writing(&self, id: ValueId, node: Node, asked: Option<Node>, relaxed: bool) -> Score {
-        let is_product = matches!(self.program.value(id).definition, Definition::Product { .. });
         // With several users, it is not known in advance whether all of them use it where it is computed.
         let is_uncertain = !self.structure.is_used_once(id) && asked.is_none() && !relaxed;
-        if !self.structure.access(id).is_inside || is_product || asked == Some(node) || is_uncertain {
+        if !self.stays_in_its_kernel(id) || asked == Some(node) || is_uncertain {
             return Score::default();
         }
         self.passing(id, self.space(id).bytes(node, &self.program.mesh), false)
     }
 
     /// The cost of breaking a kernel at an operand: a read, the write at the end of the kernel, and another kernel
-    /// launch. Uncertain parts count as zero.
-    fn apart(&self, operand: ValueId, node: Node, user: ValueId) -> Score {
+    /// launch. Uncertain parts count as zero. `None` if it would be too expensive to write it.
+    fn apart(&self, operand: ValueId, node: Node, user: ValueId) -> Option<Score> {
         let bytes = |node: Node| self.space(operand).bytes(node, &self.program.mesh);
         // A product may hide the time of reading it.
         let is_product = |id: ValueId| matches!(self.program.value(id).definition, Definition::Product { .. });
         let is_paid = !is_product(user) && self.structure.pays_for_reading(operand, user);
         let read = if is_paid { bytes(node) } else { 0 };
         let found = &self.found[operand.index()];
-        let written = match found.settled {
-            _ if !self.structure.is_used_once(operand) => 0,
-            _ if is_product(operand) => self.structure.written_apart(operand, bytes(node)),
-            Some(settled) if self.structure.access(operand).is_inside && found.made.start(settled) == Some(settled) => {
-                bytes(settled)
-            }
-            Some(_) | None => 0,
+        let by_product = match is_product(operand) && self.structure.is_used_once(operand) {
+            true => self.structure.written_apart(operand, bytes(node)),
+            false => 0,
         };
         let starts = self.structure.is_split_between(operand, user);
-        self.passing(operand, read.saturating_add(written), starts)
+        let passing = self.passing(operand, read.saturating_add(by_product), starts);
+        match (&found.written, found.settled) {
+            (Some(written), Some(settled)) => {
+                let ((written, _), (made, _)) = (written.get(settled)?, found.made.get(settled)?);
+                Some(passing + written.beyond(*made))
+            }
+            _ => Some(passing),
+        }
     }
 
     /// The cost of reading or writing bytes of a value that leaves its kernel, with a kernel launch if `starts`.
@@ -870,16 +955,18 @@ impl<'a> Search<'a> {
     }
 
     /// A way to compute a value, with its score, if its operands are available under the options. If rows may be looked
-    /// up, once with the one-hot operand in the kernel, and once from outside.
-    pub(super) fn source(&self, id: ValueId, way: &Way) -> [Option<(Node, Score, Origin)>; 2] {
+    /// up, once for each way to take the one-hot operand.
+    pub(super) fn source(&self, id: ValueId, way: &Way) -> [Option<(Node, Score, Origin)>; 3] {
         match self.structure.hot_operand(id) {
-            Some(hot) => [true, false].map(|is_inside| self.source_with(id, way, Some((hot, is_inside)))),
-            None => [self.source_with(id, way, None), None],
+            Some(hot) => {
+                [Take::Inside, Take::Unhot, Take::Apart].map(|take| self.source_with(id, way, Some((hot, take))))
+            }
+            None => [self.source_with(id, way, None), None, None],
         }
     }
 
-    /// - `asked`: an operand, and whether it is fused.
-    fn source_with(&self, id: ValueId, way: &Way, asked: Option<(usize, bool)>) -> Option<(Node, Score, Origin)> {
+    /// - `asked`: an operand, and how it is taken.
+    fn source_with(&self, id: ValueId, way: &Way, asked: Option<(usize, Take)>) -> Option<(Node, Score, Origin)> {
         let program = self.program;
         let operands = program.value(id).definition.operands();
         let mut ways = [Taking::default(); MOST_OPERANDS];
@@ -887,16 +974,14 @@ impl<'a> Search<'a> {
         for (place, taking) in ways.iter_mut().enumerate() {
             *taking = self.through(operands[place], way.operands[place], (id, place), !way.opened[place]);
         }
-        match asked {
-            Some((hot, true)) => ways[hot].apart = None,
-            Some((hot, false)) => ways[hot].inside = None,
-            None => {}
+        if let Some((hot, take)) = asked {
+            ways[hot] = ways[hot].only(take);
         }
         let parts = self.together(operands, ways)?;
         let (mut score, mut origin) = (Score::default(), Origin::none());
-        for (node, (part, inside)) in way.operands.iter().zip(&parts) {
+        for (node, (part, take)) in way.operands.iter().zip(&parts) {
             score = score + *part;
-            origin.push(*node, *inside);
+            origin.push(*node, *take);
         }
         let times = u128::from(program.times(id));
         let resident = self.resident.get(id.index()).map_or(0, |resident| resident.making);
@@ -906,7 +991,7 @@ impl<'a> Search<'a> {
             return None;
         }
         let (penalty, of) = self.options.penalty;
-        let is_apart = self.structure.access(id).lookup.is_some_and(|lookup| !parts[lookup.factor].1);
+        let is_apart = self.structure.access(id).lookup.is_some_and(|lookup| parts[lookup.factor].1 != Take::Inside);
         let own = if is_apart { way.apart } else { way.own };
         let own = own.with_penalty(way.flops.saturating_mul(penalty) / of).times(program.times(id));
         Some((way.result, score + own, origin))
@@ -914,21 +999,22 @@ impl<'a> Search<'a> {
 
     /// The cheapest ways to take all operands of a value. If an operand leaves the kernel, the operands that it is
     /// computed from have left it, too.
-    fn together(&self, operands: &[ValueId], ways: &[Taking]) -> Option<[(Score, bool); MOST_OPERANDS]> {
-        let is_possible = |parts: &[(Score, bool)]| {
+    fn together(&self, operands: &[ValueId], ways: &[Taking]) -> Option<[(Score, Take); MOST_OPERANDS]> {
+        let is_possible = |parts: &[(Score, Take)]| {
+            let is_apart = |place: usize| parts[place].1 == Take::Apart;
             let has_left = |place: usize| {
                 let later =
-                    |other: usize| !parts[other].1 && self.structure.is_before(operands[place], operands[other]);
+                    |other: usize| is_apart(other) && self.structure.is_before(operands[place], operands[other]);
                 (0..operands.len()).any(later)
             };
-            (0..operands.len()).all(|place| !parts[place].1 || !has_left(place))
+            (0..operands.len()).all(|place| is_apart(place) || !has_left(place))
         };
-        let all = |parts: &[(Score, bool)]| {
-            let mut all = [(Score::default(), false); MOST_OPERANDS];
+        let all = |parts: &[(Score, Take)]| {
+            let mut all = [(Score::default(), Take::Apart); MOST_OPERANDS];
             all[..parts.len()].copy_from_slice(parts);
             all
         };
-        let mut each = [(Score::default(), false); MOST_OPERANDS];
+        let mut each = [(Score::default(), Take::Apart); MOST_OPERANDS];
         for (part, taking) in each.iter_mut().zip(ways) {
             *part = taking.cheapest()?;
         }
@@ -937,9 +1023,9 @@ impl<'a> Search<'a> {
         }
         let combined = ways.iter().map(|taking| taking.each().collect::<Vec<_>>()).multi_cartesian_product();
         let possible = combined.filter(|parts| is_possible(parts));
-        let cost = |parts: &Vec<(Score, bool)>| {
+        let cost = |parts: &Vec<(Score, Take)>| {
             let score = parts.iter().fold(Score::default(), |score, (part, _)| score + *part);
-            (score, parts.iter().filter(|(_, inside)| !inside).count())
+            (score, parts.iter().filter(|(_, take)| *take == Take::Apart).count())
         };
         possible.min_by_key(cost).map(|parts| all(&parts))
     }
@@ -1240,8 +1326,8 @@ impl<'a> Search<'a> {
 pub(super) struct Taken {
     /// By value and user.
     pub(super) nodes: Vec<Vec<Node>>,
-    /// Whether each value is fused, even if it is available more cheaply.
-    pub(super) inside: Vec<bool>,
+    /// How each value with one user is taken; others are [`Take::Apart`].
+    pub(super) takes: Vec<Take>,
 }
 
 /// The most frequent element, the first in case of a tie.

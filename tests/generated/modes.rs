@@ -86,7 +86,10 @@ impl Modes {
                 ("--costs", Some(name)) => modes.costs = CostModel::named(name).expect("a cost model"),
                 ("--overlap", Some("none")) => modes.overlap = false,
                 ("--reshard", Some("chains")) => modes.reshard = false,
-                ("--latency", Some("0")) => modes.latency = Some(0),
+                ("--latency", Some(time)) => {
+                    let picoseconds = time.strip_suffix("ps").and_then(|number| number.parse().ok());
+                    modes.latency = Some(picoseconds.expect("a time such as `500ps`"));
+                }
                 ("--as-written", _) => modes.as_written = true,
                 ("--bitwise", _) => modes.bitwise = true,
                 ("--keep-allgather", _) => modes.keep_allgather = true,
