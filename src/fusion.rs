@@ -97,7 +97,7 @@ impl Makes {
 }
 
 /// A product with a one-hot factor, which gathers or scatters rows instead of multiplying.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Lookup {
     /// The one-hot factor.
     pub factor: usize,
@@ -242,7 +242,7 @@ pub fn is_convex(nodes: &[Node], members: &BTreeSet<usize>) -> bool {
 }
 
 /// The memory traffic of a node.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Access {
     /// For each operand, whether it is read.
     pub reads: Vec<bool>,
@@ -264,7 +264,7 @@ impl Access {
 }
 
 /// The part of a result whose write takes time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Writes {
     /// All of the result.
     All,

@@ -7,7 +7,7 @@ mod requested;
 
 use crate::lower;
 use crate::plan::{self, unroll};
-use crate::plan::{Division, Listing, Order, Overlap, Pipeline, Plan, Run, StepId, StepOp, Whole, runs};
+use crate::plan::{Division, Listing, Order, Overlap, Pipeline, Plan, Run, StepId, StepOp, Whole, windows};
 use crate::program::PieceCount;
 use crate::recipe::{self, Tuner};
 use crate::schedule::{Schedule, Verified};
@@ -400,8 +400,8 @@ impl<'a> Search<'a> {
 
     /// The runs that may be split. What may save most comes first: the rest is soon seen to save less.
     fn windows(&self) -> Vec<Run> {
-        let windows: BTreeSet<Run> = runs(self.plan).iter().flat_map(|run| run.windows(self.plan)).collect();
-        let windows = windows.into_iter().filter(|run| !self.requests.iter().any(|request| request.keeps_whole(run)));
+        let windows =
+            windows(self.plan).into_iter().filter(|run| !self.requests.iter().any(|request| request.keeps_whole(run)));
         windows.sorted_by_key(|run| Reverse(self.hidden(run))).collect()
     }
 

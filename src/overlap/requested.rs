@@ -1,6 +1,6 @@
 //! Numbers of pieces that statements request with `using pipeline(8)`.
 
-use crate::plan::{Division, Overlap, Pipeline, Plan, Run, StepId, runs};
+use crate::plan::{Division, Overlap, Pipeline, Plan, Run, StepId, windows};
 use crate::program::PieceCount;
 use crate::span::Span;
 use itertools::Itertools;
@@ -97,8 +97,7 @@ pub fn unmet(plan: &Plan) -> Option<PipelineImpossible> {
     let is_done = |id: &StepId| !matches!(plan.step(*id).recipe, Some(Err(_)));
     let mut requests = requests(plan).into_iter().filter(|request| request.steps.iter().all(is_done));
     let request = requests.find(|request| !request.is_met(&plan.overlap))?;
-    let windows: BTreeSet<Run> = runs(plan).iter().flat_map(|run| run.windows(plan)).collect();
-    let runs = windows.into_iter().filter(|run| request.allows(run)).collect_vec();
+    let runs = windows(plan).into_iter().filter(|run| request.allows(run)).collect_vec();
     let divides = |count: u64| runs.iter().any(|run| division(count, run, plan).is_some());
     let (why, help) = if runs.is_empty() {
         (

@@ -232,6 +232,11 @@ impl Structure {
         self.bridges.contains(&(from.index(), to.index()))
     }
 
+    /// The dtype of the result that replaces the write of a product, and its own; `None` if their dims differ.
+    pub(super) fn replaced_by(&self, product: usize) -> Option<[DType; 2]> {
+        self.replaced[product]
+    }
+
     /// The part of a result that replaces the write of a product, at most the product's own bytes.
     ///
     /// - `elements`: of the block of the result, which has `bytes`.

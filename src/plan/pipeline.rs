@@ -218,44 +218,105 @@ struct Grower<'a> {
     kernel: BTreeMap<StepId, &'a Vec<StepId>>,
 }
 
-/// All maximal runs that communicate, the longest first.
+/// The sections of the maximal runs of a plan that both communicate and compute. No section has more than eight
+/// collectives and products after its first.
 ///
 /// - `plan`: with bodies done once.
-pub fn runs(plan: &Plan) -> Vec<Run> {
-    let operands: Vec<Vec<StepId>> = plan.ids().map(|id| plan.operands(id)).collect();
-    let mut users = vec![Vec::new(); operands.len()];
-    for (id, own) in plan.ids().zip(&operands) {
-        own.iter().enumerate().for_each(|(place, operand)| users[operand.index()].push((id, place)));
-    }
-    let kernel = plan.kernels.iter().flat_map(|kernel| kernel.iter().map(move |id| (*id, kernel))).collect();
-    let grower = Grower { plan, operands, users, kernel };
-    let is_seed = |id: &StepId| {
-        plan.communicates(*id)
-            || matches!(plan.step(*id).op, StepOp::Product { .. } | StepOp::Reduce { .. } | StepOp::Kernel(_))
-    };
-    let seeds: Vec<Seed> = plan
-        .ids()
-        .filter(is_seed)
-        .flat_map(|id| indices(plan.step(id)).into_iter().map(move |index| (id, index)))
-        .collect();
-    let mut found: BTreeSet<Run> = BTreeSet::new();
-    // A run of a long program is grown once, not from each of its steps.
-    let mut known: BTreeSet<(StepId, Cut)> = BTreeSet::new();
-    for (id, index) in &seeds {
-        let is_known = || Some((*id, cut(plan.step(*id), grower.operands[id.index()].len(), *index)?));
-        if seeds.len() > Budget::MOST_SEEDS && is_known().is_some_and(|cut| known.contains(&cut)) {
-            continue;
-        }
-        if let Some(run) = grower.grow((*id, *index)) {
-            known.extend(run.cuts.iter().map(|(id, cut)| (*id, cut.clone())));
-            found.insert(run);
-        }
-    }
-    let sends = |run: &Run| run.cuts.keys().any(|id| plan.communicates(*id));
-    found.into_iter().filter(sends).sorted_by_key(|run| std::cmp::Reverse(run.cuts.len())).collect()
+pub fn windows(plan: &Plan) -> BTreeSet<Run> {
+    let grower = Grower::new(plan);
+    grower.runs().iter().flat_map(|run| grower.sections(run)).collect()
 }
 
-impl Grower<'_> {
+impl<'a> Grower<'a> {
+    fn new(plan: &'a Plan) -> Grower<'a> {
+        let operands: Vec<Vec<StepId>> = plan.ids().map(|id| plan.operands(id)).collect();
+        let mut users = vec![Vec::new(); operands.len()];
+        for (id, own) in plan.ids().zip(&operands) {
+            own.iter().enumerate().for_each(|(place, operand)| users[operand.index()].push((id, place)));
+        }
+        let kernel = plan.kernels.iter().flat_map(|kernel| kernel.iter().map(move |id| (*id, kernel))).collect();
+        Grower { plan, operands, users, kernel }
+    }
+
+    /// All maximal runs that communicate.
+    fn runs(&self) -> BTreeSet<Run> {
+        let plan = self.plan;
+        let is_seed = |id: &StepId| {
+            plan.communicates(*id)
+                || matches!(plan.step(*id).op, StepOp::Product { .. } | StepOp::Reduce { .. } | StepOp::Kernel(_))
+        };
+        let seeds: Vec<Seed> = plan
+            .ids()
+            .filter(is_seed)
+            .flat_map(|id| indices(plan.step(id)).into_iter().map(move |index| (id, index)))
+            .collect();
+        let mut found: BTreeSet<Run> = BTreeSet::new();
+        // A run of a long program is grown once, not from each of its steps.
+        let mut known: BTreeSet<(StepId, Cut)> = BTreeSet::new();
+        for (id, index) in &seeds {
+            let is_known = || Some((*id, cut(plan.step(*id), self.operands[id.index()].len(), *index)?));
+            if seeds.len() > Budget::MOST_SEEDS && is_known().is_some_and(|cut| known.contains(&cut)) {
+                continue;
+            }
+            if let Some(run) = self.grow((*id, *index)) {
+                known.extend(run.cuts.iter().map(|(id, cut)| (*id, cut.clone())));
+                found.insert(run);
+            }
+        }
+        found.retain(|run| run.steps().any(|id| plan.communicates(id)));
+        found
+    }
+
+    /// The sections of a run that are split by themselves.
+    fn sections(&self, run: &Run) -> Vec<Run> {
+        let ids: Vec<StepId> = run.steps().collect();
+        let is_end = |id: StepId| self.plan.communicates(id) || matches!(self.plan.step(id).op, StepOp::Product { .. });
+        let ends: Vec<usize> = (0..ids.len()).filter(|at| is_end(ids[*at])).collect();
+        let mut found: BTreeSet<(usize, usize)> = BTreeSet::new();
+        for (place, first) in ends.iter().enumerate() {
+            let near =
+                ends.iter().enumerate().skip(place + 1).take_while(|(_, last)| *last - first <= Budget::MOST_ENDS);
+            for (end, last) in near {
+                // Functions before the first step and after the last one may be included.
+                let from = place.checked_sub(1).map_or(0, |before| ends[before] + 1);
+                let to = ends.get(end + 1).copied().unwrap_or(ids.len());
+                found.extend([(*first, *last + 1), (from, to)]);
+            }
+        }
+        let sections = found.into_iter().map(|(from, to)| &ids[from..to]).filter(|steps| self.is_whole(run, steps));
+        let section = |steps: &[StepId]| steps.iter().map(|id| (*id, run.cuts[id].clone())).collect();
+        sections.map(|steps| Run { cuts: section(steps), dim: run.dim }).collect()
+    }
+
+    /// Whether a section of a run communicates, contains whole kernels, and is convex.
+    ///
+    /// - `steps`: its steps in ascending order.
+    fn is_whole(&self, run: &Run, steps: &[StepId]) -> bool {
+        let has = |id: &StepId| steps.binary_search(id).is_ok();
+        let is_split = |id: &StepId| self.kernel.get(id).is_some_and(|kernel| !kernel.iter().all(has));
+        if !steps.iter().any(|id| self.plan.communicates(*id)) || steps.iter().any(is_split) {
+            return false;
+        }
+        // Steps are in topological order, so steps before the first or after the last one are on no path within the
+        // section.
+        let ends = steps.first().zip(steps.last());
+        let between = ends.map_or(0..0, |(first, last)| first.index()..last.index() + 1);
+        let mut behind: BTreeSet<StepId> = BTreeSet::new();
+        for id in between.map(StepId::new) {
+            let operands = &self.operands[id.index()];
+            let comes_back = operands.iter().any(|operand| behind.contains(operand));
+            if has(&id) {
+                let complete = operands.iter().any(|operand| has(operand) && run.cuts[operand].result.is_none());
+                if comes_back || complete {
+                    return false;
+                }
+            } else if comes_back || operands.iter().any(has) {
+                behind.insert(id);
+            }
+        }
+        true
+    }
+
     /// The maximal run that contains the seed.
     fn grow(&self, (id, index): Seed) -> Option<Run> {
         let mut cuts = BTreeMap::new();
@@ -365,60 +426,6 @@ impl Run {
             let operands = || cut.operands.iter().zip(&piece.cut.operands);
             piece.moved.is_empty() && !operands().chain([(&cut.result, &piece.cut.result)]).any(same)
         })
-    }
-
-    /// Its sections that both communicate and compute, the longest first. No section has more than eight collectives
-    /// and products after its first.
-    pub fn windows(&self, plan: &Plan) -> Vec<Run> {
-        let ids: Vec<StepId> = self.steps().collect();
-        let is_end = |id: StepId| plan.communicates(id) || matches!(plan.step(id).op, StepOp::Product { .. });
-        let ends: Vec<usize> = (0..ids.len()).filter(|at| is_end(ids[*at])).collect();
-        let mut found: BTreeSet<Run> = BTreeSet::new();
-        for (place, first) in ends.iter().enumerate() {
-            let near =
-                ends.iter().enumerate().skip(place + 1).take_while(|(_, last)| *last - first <= Budget::MOST_ENDS);
-            for (end, last) in near {
-                // Functions before the first step and after the last one may be included.
-                let from = place.checked_sub(1).map_or(0, |before| ends[before] + 1);
-                let to = ends.get(end + 1).copied().unwrap_or(ids.len());
-                for (from, to) in [(*first, *last + 1), (from, to)] {
-                    let cuts: BTreeMap<StepId, Cut> =
-                        ids[from..to].iter().map(|id| (*id, self.cuts[id].clone())).collect();
-                    found.insert(Run { cuts, dim: self.dim });
-                }
-            }
-        }
-        let kernels: BTreeMap<StepId, &Vec<StepId>> =
-            plan.kernels.iter().flat_map(|kernel| kernel.iter().map(move |id| (*id, kernel))).collect();
-        let found = found.into_iter().filter(|run| run.is_whole(plan, &kernels));
-        found.sorted_by_key(|run| std::cmp::Reverse(run.cuts.len())).collect()
-    }
-
-    /// Whether it communicates, contains whole kernels, and is convex.
-    fn is_whole(&self, plan: &Plan, kernels: &BTreeMap<StepId, &Vec<StepId>>) -> bool {
-        let has = |id: &StepId| self.cuts.contains_key(id);
-        let is_split = |id: StepId| kernels.get(&id).is_some_and(|kernel| !kernel.iter().all(has));
-        if !self.steps().any(|id| plan.communicates(id)) || self.steps().any(is_split) {
-            return false;
-        }
-        // Steps are in topological order, so steps before the first or after the last one are on no path within the
-        // run.
-        let ends = self.steps().next().zip(self.steps().last());
-        let between = ends.map_or(0..0, |(first, last)| first.index()..last.index() + 1);
-        let mut behind: BTreeSet<StepId> = BTreeSet::new();
-        for id in between.map(StepId::new) {
-            let operands = plan.operands(id);
-            let comes_back = operands.iter().any(|operand| behind.contains(operand));
-            let complete =
-                operands.iter().any(|operand| self.cuts.get(operand).is_some_and(|cut| cut.result.is_none()));
-            if has(&id) && (comes_back || complete) {
-                return false;
-            }
-            if !has(&id) && (comes_back || operands.iter().any(has)) {
-                behind.insert(id);
-            }
-        }
-        true
     }
 
     /// Whether shards divide into the pieces of a division.

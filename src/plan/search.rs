@@ -10,6 +10,7 @@
 use super::assignments::{Assignment, Listed, OpenWay, assignments, listed};
 use super::budget::MoveBudget;
 use super::fused::Structure;
+use super::kinds::kinds;
 use super::layouts::layouts;
 use super::reshard::{Distances, Node, Pricing, Score, SearchOptions, Space, are_slices_free};
 use super::resident::{Resident, resident};
@@ -233,6 +234,9 @@ impl Taking {
     }
 }
 
+/// Most lists of ways that are kept of values that are computed alike, for different open sums of their operands.
+const MOST_LISTS: usize = 8;
+
 /// The ways to compute a value, and the conditions they were computed for.
 struct Ways {
     open: Vec<OpenWay>,
@@ -254,10 +258,14 @@ pub(super) struct Search<'a> {
     space_of: Vec<usize>,
     /// The einsum of each value, computed on demand.
     einsums: Vec<OnceCell<Rc<Einsum>>>,
-    /// The ways to compute each value, computed on demand.
-    ways: Vec<Option<Ways>>,
+    /// For each value the first one that is computed alike.
+    kinds: Vec<usize>,
+    /// The ways to compute values of each kind, computed on demand: the latest for different open sums.
+    ways: Vec<Vec<Ways>>,
     /// The users of each value, with the operand index.
     users: Vec<Vec<(ValueId, usize)>>,
+    /// See [`Search::use_count`].
+    use_counts: Vec<usize>,
     /// Moves generated so far, and their limit.
     pub(super) budget: MoveBudget,
     /// Lower bound on the operations of the products that a value does not need, if useful.
@@ -299,16 +307,21 @@ impl<'a> Search<'a> {
                 users[operand.index()].push((id, place));
             }
         }
-        let (einsums, ways) = (vec![OnceCell::new(); count], (0..count).map(|_| None).collect());
+        let mut use_counts: Vec<usize> = users.iter().map(Vec::len).collect();
+        for id in program.outputs.iter().unique().filter(|id| program.value(**id).wanted.is_open()) {
+            use_counts[id.index()] += 1;
+        }
+        let (einsums, ways) = (vec![OnceCell::new(); count], (0..count).map(|_| Vec::new()).collect());
         let (others, accumulators, found) = (Vec::new(), Vec::new(), Vec::new());
         let heeds_pins = true;
         let resident = if options.memory_limit < u64::MAX { resident(program, options.cautious) } else { Vec::new() };
         let structure = Structure::new(program, costs.fusion());
         #[rustfmt::skip]
         let mut search = Search {
-            program, costs, options, axes, heeds_pins, spaces, space_of, einsums, ways, users, budget, others, resident, structure,
+            program, costs, options, axes, heeds_pins, spaces, space_of, einsums, kinds: Vec::new(), ways, users, use_counts, budget, others, resident, structure,
             accumulators, found,
         };
+        search.kinds = kinds(program, &search.structure, |id| search.einsum(id), &search.space_of);
         search.others = search.least_of_others();
         let carried = program.carried().filter(|carried| search.accumulates(carried));
         search.accumulators = carried.map(|carried| carried.first).collect();
@@ -411,7 +424,8 @@ impl<'a> Search<'a> {
             let is_shift = |id: &ValueId| {
                 matches!(self.program.value(*id).definition, Definition::Map { function: Function::Shift(_), .. })
             };
-            self.program.value_ids().filter(is_shift).for_each(|id| self.ways[id.index()] = None);
+            let kinds = self.program.value_ids().filter(is_shift).map(|id| self.kinds[id.index()]);
+            kinds.for_each(|kind| self.ways[kind].clear());
         }
     }
 
@@ -442,8 +456,7 @@ impl<'a> Search<'a> {
 
     /// The users of a value; leaving the program in a free layout counts as one.
     pub(super) fn use_count(&self, id: ValueId) -> usize {
-        let leaves = self.program.outputs.contains(&id) && self.program.value(id).wanted.is_open();
-        self.users[id.index()].len() + usize::from(leaves)
+        self.use_counts[id.index()]
     }
 
     /// Whether an iteration of a repeat begins with it.
@@ -1037,7 +1050,8 @@ impl<'a> Search<'a> {
         let sums = operands.iter().flat_map(|id| self.sums(*id)).map(|sharding| (sharding.operator, sharding.open));
         let operators = Operator::of_sums(sums, &program.mesh);
         let open: Vec<OpenWay> = operators.iter().flat_map(|operator| self.open_ways(id, *operator)).collect();
-        if let Some(known) = self.ways[id.index()].as_ref().filter(|known| known.open == open) {
+        let kind = self.kinds[id.index()];
+        if let Some(known) = self.ways[kind].iter().find(|known| known.open == open) {
             return Rc::clone(&known.list);
         }
         let mut list = Vec::new();
@@ -1070,7 +1084,9 @@ impl<'a> Search<'a> {
             list.push((Way { operands: nodes, result, own, apart, held, flops, opened }, assignment));
         }
         let list = Rc::new(list);
-        self.ways[id.index()] = Some(Ways { open, list: Rc::clone(&list) });
+        let known = &mut self.ways[kind];
+        known.truncate(MOST_LISTS - 1);
+        known.insert(0, Ways { open, list: Rc::clone(&list) });
         list
     }
 

@@ -4,7 +4,7 @@
 use crate::common::{apart, compile, programs, sets, short_name, usage};
 use shardc::compiler::{self, Compiled, Options};
 use shardc::lower;
-use shardc::plan::{Division, Listing, Order, Overlap, Pipeline, Run, runs, unroll};
+use shardc::plan::{Division, Listing, Order, Overlap, Pipeline, Run, unroll, windows};
 use shardc::program::{Definition, Pin, ValueId};
 use shardc::recipe::{Lowering, Tuner};
 use shardc::schedule::{Schedule, verify};
@@ -21,9 +21,7 @@ pub(super) fn scheduled(compiled: &Compiled, overlap: &Overlap) -> Schedule {
 
 /// All runs, and all sections of them.
 pub(super) fn all_runs(compiled: &Compiled) -> BTreeSet<Run> {
-    let runs = runs(&compiled.plan);
-    let windows: Vec<Run> = runs.iter().flat_map(|run| run.windows(&compiled.plan)).collect();
-    windows.into_iter().collect()
+    windows(&compiled.plan)
 }
 
 pub(super) fn is_right(schedule: &Schedule, what: &str) {
@@ -172,7 +170,7 @@ fn a_gather_hides_behind_its_product() {
     let compiled = apart(source);
     let tuner = Tuner::new(Cow::Borrowed(&compiled.topology), Lowering::default());
     let product = compiled.plan.ids().last().expect("a product");
-    let run = runs(&compiled.plan).into_iter().find(|run| run.steps().count() == 2).expect("both steps");
+    let run = windows(&compiled.plan).into_iter().find(|run| run.steps().count() == 2).expect("both steps");
     for pieces in [2, 4, 8, 16] {
         let pipeline = run.in_pieces(&compiled.plan, Division::even(pieces), &tuner).expect("even pieces");
         let gather = pipeline.steps.values().find_map(|piece| piece.moved.get(&1)).expect("a gather");

@@ -17,7 +17,7 @@ use shardc::lower;
 use shardc::mesh::{Axes, Mesh, Wiring};
 use shardc::method::Method;
 use shardc::operator::Operator;
-use shardc::plan::{Division, Listing, Order, Overlap, Run, StepId, alike, runs, unroll};
+use shardc::plan::{Division, Listing, Order, Overlap, Run, StepId, alike, unroll, windows};
 use shardc::recipe::{Lowering, Tuner};
 use shardc::schedule::methods::{AxisOrder, Destination, Multiport, Stage};
 use shardc::schedule::{Schedule, methods};
@@ -321,7 +321,7 @@ fn no_mutant_of_steps_in_pieces_is_proven_and_wrong() {
         let tuner = Tuner::new(Cow::Borrowed(&compiled.topology), Lowering::default());
         let uneven = Division::even(2).with_shorter_last().expect("a few halvings");
         let unrolled = unroll::unroll(&compiled.plan).expect("short");
-        let all: Vec<Run> = runs(&compiled.plan).iter().flat_map(|run| run.windows(&compiled.plan)).collect();
+        let all = windows(&compiled.plan);
         let pieces = |run: &Run, division| run.in_pieces(&compiled.plan, division, &tuner);
         let either = |run: &Run| pieces(run, uneven).or_else(|| pieces(run, Division::even(2)));
         let cut = all.iter().filter_map(|run| Some((run, either(run)?)));
