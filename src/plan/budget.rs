@@ -81,6 +81,8 @@ impl Budget {
     pub const SHARE_OF_A_REWRITE: u64 = 6;
     /// Parts of axes searched together: the number of layouts is factorial in them.
     pub const MOST_PARTS: usize = 4;
+    /// Steps of a plan that is not proven optimal for which more openings of sums are searched.
+    pub const MOST_STEPS_OPENED_IN_A_GAP: usize = 100;
     /// Layouts of one input.
     pub const MOST_LAYOUTS: usize = 1 << 12;
     /// Layouts of one input with axes in mesh order.

@@ -32,6 +32,15 @@ fn elements(program: &Program, id: ValueId) -> u64 {
     program.value(id).dims.iter().map(|dim| dim.size).fold(1, u64::saturating_mul)
 }
 
+/// The array that is written in place of the result of a product.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Replaced {
+    /// An array of the same dims: its dtype, and that of the product.
+    Alike([DType; 2]),
+    /// An array of other dims; a block of the product has at most these bytes.
+    Other(u64),
+}
+
 /// The kernels of a program without communication.
 pub(super) struct Structure {
     /// The kernel of each value, by its first value.
@@ -46,8 +55,8 @@ pub(super) struct Structure {
     readers: BTreeSet<(usize, usize)>,
     /// Pairs of a value and a user that only this use holds together in one kernel.
     bridges: BTreeSet<(usize, usize)>,
-    /// For a product whose write is replaced by a later result: the dtype of that result, and its own.
-    replaced: Vec<Option<[DType; 2]>>,
+    /// For a product whose write is replaced by a later result: how.
+    replaced: Vec<Option<Replaced>>,
     /// The operand of each value that decides whether a row is looked up: the one-hot factor of a product, and what it is
     /// computed from up to the comparison.
     hot: Vec<Option<usize>>,
@@ -171,7 +180,10 @@ impl Structure {
                 let (own, other) = (program.value(id), &program.values[product]);
                 let is_alike = own.dims.len() == other.dims.len()
                     && own.dims.iter().all(|dim| other.dims.iter().any(|other| other.id == dim.id));
-                replaced[product] = is_alike.then_some([own.dtype, other.dtype]);
+                replaced[product] = Some(match is_alike {
+                    true => Replaced::Alike([own.dtype, other.dtype]),
+                    false => Replaced::Other(other.dtype.bytes(nodes[product].elements)),
+                });
             }
         }
         let mut inside: BTreeSet<(usize, usize)> = BTreeSet::new();
@@ -232,8 +244,8 @@ impl Structure {
         self.bridges.contains(&(from.index(), to.index()))
     }
 
-    /// The dtype of the result that replaces the write of a product, and its own; `None` if their dims differ.
-    pub(super) fn replaced_by(&self, product: usize) -> Option<[DType; 2]> {
+    /// What replaces the write of a product.
+    pub(super) fn replaced_by(&self, product: usize) -> Option<Replaced> {
         self.replaced[product]
     }
 
@@ -241,15 +253,19 @@ impl Structure {
     ///
     /// - `elements`: of the block of the result, which has `bytes`.
     pub(super) fn paid(&self, product: usize, elements: u64, bytes: u64) -> u64 {
-        self.replaced[product].map_or(bytes, |[_, own]| own.bytes(elements))
+        match self.replaced[product] {
+            Some(Replaced::Alike([_, own])) => own.bytes(elements),
+            Some(Replaced::Other(most)) => bytes.min(most),
+            None => bytes,
+        }
     }
 
     /// The bytes of a product that pay for the write of a later result.
     pub(super) fn written_apart(&self, product: ValueId, bytes: u64) -> u64 {
         match self.replaced[product.index()] {
             // A product has whole bytes.
-            Some([result, own]) => result.bytes(bytes / own.bytes(1)).min(bytes),
-            None => 0,
+            Some(Replaced::Alike([result, own])) => result.bytes(bytes / own.bytes(1)).min(bytes),
+            Some(Replaced::Other(_)) | None => 0,
         }
     }
 }

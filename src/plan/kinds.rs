@@ -1,8 +1,7 @@
 //! Values that are computed alike, such as those of layers that are written out one by one. The ways to compute them are
 //! listed once for all of them.
 
-use super::fused::Structure;
-use crate::dtype::DType;
+use super::fused::{Replaced, Structure};
 use crate::einsum::Einsum;
 use crate::function::Function;
 use crate::fusion::{Access, Writes};
@@ -21,8 +20,8 @@ struct Kind {
     /// The array types of its operands and of the value.
     spaces: Vec<usize>,
     access: Access,
-    /// The dtypes of the product whose write it replaces, see [`Structure::replaced_by`].
-    replaced: Option<[DType; 2]>,
+    /// Its part in the product whose write it replaces.
+    replaced: Option<Replaced>,
 }
 
 #[derive(PartialEq, Eq, Hash)]

@@ -10,7 +10,7 @@ use super::prices::Prices;
 use super::problem::{Problem, Solve, Unplanned};
 use super::reshard::SearchOptions;
 use super::score::figure;
-use super::{LowerBound, Plan, Stop};
+use super::{Budget, LowerBound, Plan, Stop};
 use crate::program::Definition;
 
 /// Plans a program; closed terms are opened wherever that is cheaper.
@@ -37,14 +37,20 @@ pub(super) fn plan(problem: Problem<'_>, solve: Solve<'_>) -> Result<Plan, Unpla
         let bound = bound.better(LowerBound::of(objective, least));
         Plan { lower_bound: first.lower_bound.of_both(bound), stop: first.stop.unless_optimal(Stop::Work), ..first }
     };
-    if matches!(first.stop, Stop::Work | Stop::Time | Stop::Memory | Stop::Gap) {
+    let least_saving = match first.stop {
         // A larger search would not end either.
-        return Ok(bounded(first, LowerBound::default()));
-    }
+        Stop::Work | Stop::Time | Stop::Memory => return Ok(bounded(first, LowerBound::default())),
+        // The search ended, but kernels take longer than it has counted, so a small saving may be none.
+        Stop::Gap if first.steps.node_count() > Budget::MOST_STEPS_OPENED_IN_A_GAP => {
+            return Ok(bounded(first, LowerBound::default()));
+        }
+        Stop::Gap => found / Budget::LEAST_SAVING,
+        _ => 0,
+    };
     let wider = SearchOptions { opens_all: true, most: found.min(options.most), ..options };
     match solve(problem.with(wider)) {
-        Ok(other) if figure(&other, objective) < found => Ok(other),
-        Ok(other) if other.is_optimal() => Ok(first),
+        Ok(other) if figure(&other, objective) < found - least_saving => Ok(other),
+        Ok(other) if other.is_optimal() && figure(&other, objective) >= found => Ok(first),
         Ok(other) => Ok(bounded(first, other.lower_bound)),
         // With pins, the bound is that of all plans.
         Err(Unplanned { left_out: None, .. }) if first.stop == Stop::Pins => Ok(bounded(first, LowerBound::default())),

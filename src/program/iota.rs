@@ -132,8 +132,10 @@ impl Checker {
     /// The positions along one dim, as an array of this name.
     pub(super) fn count(&mut self, name: &str, dim: Dim, span: Span) -> Checked<ValueId> {
         let dtype = if i32::try_from(dim.size).is_ok() { DType::I32 } else { DType::I64 };
+        // A program may have another dim of the name that the second one would have.
+        let own = if is_twin(name) { format!("{PREFIX}{}", self.dims.name(dim.id)) } else { name.to_owned() };
         let id = self.add_value(Value {
-            name: Some(name.replace(TWIN, "'")),
+            name: Some(own),
             dtype,
             dims: vec![dim],
             definition: Definition::Input { supply: Supply::Counted },
