@@ -61,6 +61,8 @@ impl Budget {
     pub const MOST_MEMBERS: usize = 256;
     /// Longest program for which dependencies between products are computed.
     pub const MOST_LOOKED_BACK: usize = 2048;
+    /// Lists of ways kept of values that are computed alike, for different open sums of their operands.
+    pub const MOST_LISTS: usize = 8;
     /// Alternatives kept per product.
     pub const MOST_ALTERNATIVES: usize = 8;
     /// Expensive prices computed for alternatives.

@@ -39,9 +39,9 @@ use std::rc::Rc;
 pub(super) enum Take {
     /// Fused into its kernel, even if it is available more cheaply.
     Inside,
-    /// As [`Take::Inside`], but the comparison with indices that makes it one-hot is outside of the kernel, so that no row
-    /// is looked up with it.
-    Unhot,
+    /// As [`Take::Inside`], but the comparison with indices that makes it one-hot is outside of the kernel: a product with
+    /// it is dense and looks up no row.
+    Dense,
     /// From outside of its kernel.
     #[default]
     Apart,
@@ -112,14 +112,14 @@ pub(super) struct Found {
 #[derive(Default)]
 struct Fresh {
     inside: BTreeMap<Node, (Score, Origin)>,
-    unhot: BTreeMap<Node, (Score, Origin)>,
+    dense: BTreeMap<Node, (Score, Origin)>,
 }
 
 impl Fresh {
     fn get(&self, node: Node, take: Take) -> Option<&(Score, Origin)> {
         match take {
             Take::Inside => self.inside.get(&node),
-            Take::Unhot => self.unhot.get(&node),
+            Take::Dense => self.dense.get(&node),
             Take::Apart => None,
         }
     }
@@ -143,7 +143,7 @@ impl Found {
     pub(super) fn made_for(&self, take: Take) -> &Distances<Origin> {
         match take {
             Take::Apart => self.written.as_ref().unwrap_or(&self.made),
-            Take::Inside | Take::Unhot => &self.made,
+            Take::Inside | Take::Dense => &self.made,
         }
     }
 
@@ -208,14 +208,14 @@ pub(super) struct Way {
 #[derive(Clone, Copy, Debug, Default)]
 struct Taking {
     inside: Option<Score>,
-    unhot: Option<Score>,
+    dense: Option<Score>,
     apart: Option<Score>,
 }
 
 impl Taking {
     /// The possible costs, each with how the operand is taken.
     fn each(self) -> impl Iterator<Item = (Score, Take)> + Clone {
-        let all = [(self.inside, Take::Inside), (self.unhot, Take::Unhot), (self.apart, Take::Apart)];
+        let all = [(self.inside, Take::Inside), (self.dense, Take::Dense), (self.apart, Take::Apart)];
         all.into_iter().filter_map(|(score, take)| Some((score?, take)))
     }
 
@@ -223,7 +223,7 @@ impl Taking {
     fn only(self, take: Take) -> Taking {
         match take {
             Take::Inside => Taking { inside: self.inside, ..Taking::default() },
-            Take::Unhot => Taking { unhot: self.unhot, ..Taking::default() },
+            Take::Dense => Taking { dense: self.dense, ..Taking::default() },
             Take::Apart => Taking { apart: self.apart, ..Taking::default() },
         }
     }
@@ -233,9 +233,6 @@ impl Taking {
         self.each().min()
     }
 }
-
-/// Most lists of ways that are kept of values that are computed alike, for different open sums of their operands.
-const MOST_LISTS: usize = 8;
 
 /// The ways to compute a value, and the conditions they were computed for.
 struct Ways {
@@ -515,7 +512,7 @@ impl<'a> Search<'a> {
             _ => None,
         };
         // What is too expensive to be written may still be passed on inside its kernel.
-        let mut computed = fresh.inside.values().chain(fresh.unhot.values());
+        let mut computed = fresh.inside.values().chain(fresh.dense.values());
         let may_fuse = target.is_none() && computed.any(|(score, _)| score.first() <= pricing.options.most);
         if made.is_empty() && !may_fuse {
             return Err(self.unreachable(id));
@@ -726,7 +723,7 @@ impl<'a> Search<'a> {
         };
         Taking {
             inside: inside(Take::Inside),
-            unhot: inside(Take::Unhot),
+            dense: inside(Take::Dense),
             apart: offered.zip(apart).map(|(score, apart)| score + apart),
         }
     }
@@ -743,7 +740,7 @@ impl<'a> Search<'a> {
             hot.is_none_or(|hot| origin.operands().nth(hot).is_some_and(|(_, take)| take == Take::Inside))
         };
         for (node, score, origin) in sources {
-            let computed = if is_whole(origin) { &mut fresh.inside } else { &mut fresh.unhot };
+            let computed = if is_whole(origin) { &mut fresh.inside } else { &mut fresh.dense };
             if computed.get(node).is_none_or(|(known, _)| score < known) {
                 computed.insert(*node, (*score, *origin));
             }
@@ -972,7 +969,7 @@ impl<'a> Search<'a> {
     pub(super) fn source(&self, id: ValueId, way: &Way) -> [Option<(Node, Score, Origin)>; 3] {
         match self.structure.hot_operand(id) {
             Some(hot) => {
-                [Take::Inside, Take::Unhot, Take::Apart].map(|take| self.source_with(id, way, Some((hot, take))))
+                [Take::Inside, Take::Dense, Take::Apart].map(|take| self.source_with(id, way, Some((hot, take))))
             }
             None => [self.source_with(id, way, None), None, None],
         }
@@ -1085,7 +1082,7 @@ impl<'a> Search<'a> {
         }
         let list = Rc::new(list);
         let known = &mut self.ways[kind];
-        known.truncate(MOST_LISTS - 1);
+        known.truncate(Budget::MOST_LISTS - 1);
         known.insert(0, Ways { open, list: Rc::clone(&list) });
         list
     }
