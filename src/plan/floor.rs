@@ -26,7 +26,9 @@ pub struct Least {
 pub fn least(program: &Program, costs: &dyn Costs, in_parts: bool, budget: Budget) -> Option<Least> {
     let reduced = unit_axes::without(program);
     let program = reduced.as_ref().unwrap_or(program);
-    let resolved = program.with_names_resolved();
+    // Plans in which a value stays in the layout of its only move include all others.
+    let laid_out = program.with_layouts(program.moved_once());
+    let resolved = laid_out.with_names_resolved();
     let program = resolved.as_ref().unwrap_or(program);
     match parts::in_parts(program).filter(|_| in_parts) {
         Some(program) => search(&program, costs.seen_as(&program.mesh)?.as_ref(), budget),

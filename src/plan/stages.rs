@@ -16,7 +16,7 @@ pub(super) fn of(request: Request) -> Vec<Stage> {
         // Programs without axes of size 1.
         (true, unit_axes::plan),
         // Programs that read each array under one name.
-        (true, names::plan),
+        (true, if written { names::plan_as_written } else { names::plan }),
         // Plans whose communication is written.
         (written, written::plan),
         // Meshes whose axes are split.

@@ -5,7 +5,7 @@ use crate::common::{programs, short_name};
 use itertools::Itertools;
 use shardc::compiler::{self, Options, Overlapping, Resharding};
 use shardc::fusion::Fusion;
-use shardc::plan::Plan;
+use shardc::plan::{Plan, StepOp};
 use shardc::topology::Hardware;
 use shardc::units::Time;
 
@@ -93,6 +93,43 @@ fn further_names_change_no_plan() {
             (plan.totals().time(), plan.lower_bound.time, plan.steps.node_count(), plan.kernels)
         });
         assert_eq!(one, other, "{named}");
+    }
+}
+
+/// What is only read by a move to a written layout is planned as if it were in that layout already: it is fused with what
+/// reads the result of the move, if it is not moved.
+#[test]
+fn a_move_that_leaves_its_operand_in_place_ends_no_kernel() {
+    let programs = [
+        ("I: 4", "A: f32[I]\nF: f32[I]", "B@ = var_I(relu(A))", "C[]", "D[I] = C * F"),
+        ("I: 4096", "A: f32[I]\nF: f32[I]", "B@ = exp(A)", "C[I]", "D[] = C * F"),
+        ("I: 4096, J: 64", "A: f32[I_X, J]", "B@ = relu(A)", "C[I_X, J]", "D[I_X] = sum_J(C)"),
+        ("I: 4096, J: 64, K: 64", "A: f32[I, J]\nW: f32[J, K]", "B@ = A * W", "C[I_X, K]", "D[I_X, K] = relu(C)"),
+    ];
+    let ground = "mesh {X: 2 over dcn} on tpu_v5e\n";
+    for (dims, inputs, value, moved, user) in programs {
+        let layout = moved.trim_start_matches('C');
+        let [free, written] = ["", layout].map(|layout| {
+            let value = value.replace('@', layout);
+            let source = format!("{ground}dims {{{dims}}}\n{inputs}\n{value}\nB -> {moved}\n{user}\n");
+            let plan = plan(&source, Fusion::Elementwise).expect("a plan");
+            let operations: Vec<_> = plan.ids().map(|id| (plan.step(id).op.clone(), plan.operands(id))).collect();
+            (plan.totals().time(), plan.lower_bound.time, operations, plan.kernels)
+        });
+        assert_eq!(free, written, "{value}; B -> {moved}");
+        assert!(free.3.iter().any(|kernel| kernel.len() > 1), "{value}; B -> {moved}");
+    }
+}
+
+/// What is moved after all is moved by the statement of the move.
+#[test]
+fn an_array_is_moved_where_it_is_written() {
+    let source = "mesh {X: 2} on tpu_v5e\ndims {I: 4096}\nA: f32[I_X]\nB = relu(A)\nB -> C[I]\nD[] = C * C\n";
+    for fusion in [Fusion::None, Fusion::Elementwise] {
+        let plan = plan(source, fusion).expect("a plan");
+        let moves = plan.ids().filter(|id| matches!(plan.step(*id).op, StepOp::Collective(_)));
+        let users: Vec<String> = moves.map(|id| plan.program.label(plan.step(id).user)).collect();
+        assert_eq!(users, ["C"]);
     }
 }
 

@@ -7,6 +7,7 @@
 //! | `chains.rs` | `x * (A * B)` | `(x * A) * B` |
 //! | `anew.rs` | `y = x * W`, used in two layouts | `x * W` twice, once in each layout |
 //! | `names.rs` | `C[I] = B`, with `B[I]`, and `C + B` | `B + B` |
+//! | | `B -> C[I]`, the only user of `B` | `B[I] -> C[I]` |
 //!
 //! Only values without a layout, method or pin of their own are rewritten, and named values stay.
 

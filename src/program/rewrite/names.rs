@@ -4,6 +4,7 @@
 //! fused nor what is moved.
 
 use super::{Program, Using, ValueId, Wanted};
+use crate::layout::Sharding;
 use crate::program::Definition;
 
 impl Program {
@@ -13,12 +14,48 @@ impl Program {
     fn renamed(&self, id: ValueId) -> Option<ValueId> {
         let value = self.value(id);
         let Definition::Move { operand, .. } = value.definition else { return None };
-        let source = self.value(operand);
-        let is_same = matches!(value.wanted, Wanted::Exact(_)) && value.wanted == source.wanted;
+        let is_same = matches!(value.wanted, Wanted::Exact(_)) && value.wanted == self.value(operand).wanted;
+        (is_same && self.is_plain_move(id, operand)).then_some(operand)
+    }
+
+    /// Whether a value is a move of an array in the same iteration, to the same dims and in no requested way.
+    fn is_plain_move(&self, id: ValueId, source: ValueId) -> bool {
+        let value = self.value(id);
+        let is_move = matches!(value.definition, Definition::Move { operand, .. } if operand == source);
         let is_plain = value.using == Using::default() && value.pin.is_none();
-        let is_carried = self.carried().any(|carried| [carried.entry, carried.first, carried.last].contains(&id));
-        let is_here = self.body_of(id) == self.body_of(operand) && !is_carried;
-        (is_same && is_plain && is_here && value.dims == source.dims).then_some(operand)
+        let is_carried = || self.carried().any(|carried| [carried.entry, carried.first, carried.last].contains(&id));
+        is_move
+            && is_plain
+            && value.dims == self.value(source).dims
+            && self.body_of(id) == self.body_of(source)
+            && !is_carried()
+    }
+
+    /// Computed values without a layout whose only user is a move to a layout of evenly divided, complete values, as pairs
+    /// with that layout.
+    ///
+    /// Any plan is also one of the program in which such a value has that layout: the value is then moved at the end of its
+    /// own statement. There the [move](Self::with_names_resolved) is another name of it, which no longer keeps users from
+    /// being fused with it.
+    pub fn moved_once(&self) -> Vec<(ValueId, &Sharding)> {
+        let users = self.users();
+        let layout = |id: ValueId| {
+            let [user] = users[id.index()][..] else { return None };
+            let (value, Wanted::Exact(layout)) = (self.value(user), &self.value(user).wanted) else { return None };
+            let is_whole = layout.open.is_empty() && layout.divides(&value.dims, &self.mesh);
+            (is_whole && self.is_plain_move(user, id)).then_some((id, layout))
+        };
+        self.value_ids().filter(|id| self.is_free(*id) && self.is_computed(*id)).filter_map(layout).collect()
+    }
+
+    /// The program in which some values have these layouts.
+    #[must_use]
+    pub fn with_layouts<'a>(&self, layouts: impl IntoIterator<Item = (ValueId, &'a Sharding)>) -> Program {
+        let mut program = self.clone();
+        for (id, layout) in layouts {
+            program.values[id.index()].wanted = Wanted::Exact(layout.clone());
+        }
+        program
     }
 
     /// The program in which each value reads the array itself instead of another name of it; `None` if none reads
