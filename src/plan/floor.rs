@@ -2,7 +2,7 @@
 
 use super::reshard::SearchOptions;
 use super::search::{Search, Settled};
-use super::{Allowed, Budget, Costs, Filled, Plan, StepOp, parts, unit_axes};
+use super::{Allowed, Budget, Costs, Filled, Plan, StepOp, names, parts, unit_axes};
 use crate::program::Program;
 use crate::units::Time;
 
@@ -26,9 +26,19 @@ pub struct Least {
 pub fn least(program: &Program, costs: &dyn Costs, in_parts: bool, budget: Budget) -> Option<Least> {
     let reduced = unit_axes::without(program);
     let program = reduced.as_ref().unwrap_or(program);
-    // Plans in which a value stays in the layout of its only move include all others.
-    let laid_out = program.with_layouts(program.moved_once());
-    let resolved = laid_out.with_names_resolved();
+    let own = least_as_written(program, costs, in_parts, budget)?;
+    let laid_out = names::laid_out(program, costs);
+    let other = laid_out.and_then(|program| least_as_written(&program, costs, in_parts, budget));
+    Some(other.map_or(own, |other| Least {
+        time: own.time.min(other.time),
+        work: own.work.saturating_add(other.work),
+        is_complete: own.is_complete && other.is_complete,
+    }))
+}
+
+/// The lower bound for values in the layouts that are written.
+fn least_as_written(program: &Program, costs: &dyn Costs, in_parts: bool, budget: Budget) -> Option<Least> {
+    let resolved = program.with_names_resolved();
     let program = resolved.as_ref().unwrap_or(program);
     match parts::in_parts(program).filter(|_| in_parts) {
         Some(program) => search(&program, costs.seen_as(&program.mesh)?.as_ref(), budget),

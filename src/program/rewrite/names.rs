@@ -34,9 +34,8 @@ impl Program {
     /// Computed values without a layout whose only user is a move to a layout of evenly divided, complete values, as pairs
     /// with that layout.
     ///
-    /// Any plan is also one of the program in which such a value has that layout: the value is then moved at the end of its
-    /// own statement. There the [move](Self::with_names_resolved) is another name of it, which no longer keeps users from
-    /// being fused with it.
+    /// Such a value may as well have that layout: it is then moved at the end of its own statement, and the
+    /// [move](Self::with_names_resolved) is another name of it, which keeps no user from being fused with it.
     pub fn moved_once(&self) -> Vec<(ValueId, &Sharding)> {
         let users = self.users();
         let layout = |id: ValueId| {
