@@ -105,6 +105,9 @@ enum Fitted {
     Collectives,
     /// Matrix products of one dtype; columns `m`, `n`, `k`, `dtype`, `us`; select with `--only dtype=bf16`
     Products,
+    /// Exchanges of tokens with their experts; columns `devices`, `tokens`, `hidden`, `topk`, `experts`, `dispatch_us`,
+    /// `combine_us`
+    Experts,
 }
 
 fn only(text: &str) -> Result<(String, String), String> {
@@ -170,6 +173,13 @@ impl Calibrate {
                 let fit = fit.ok_or_else(|| Failure::Call("the table has no products".to_owned()))?;
                 hardware.products.set(Unit::of(dtype), fit.products);
                 let key = |rows: u32| format!("{} rows and more", 1u64 << rows);
+                errors(&fit.errors, &fit.left_out, "of every fifth, left out of the fit", key)
+            }
+            Fitted::Experts => {
+                let fit = fit::experts::fit(&fit::table::experts(&text, &self.only).map_err(unread)?);
+                let fit = fit.ok_or_else(|| Failure::Call("the table has no exchanges".to_owned()))?;
+                hardware.experts = Some(fit.experts);
+                let key = |way: usize| fit::experts::WAYS[way].to_owned();
                 errors(&fit.errors, &fit.left_out, "of every fifth, left out of the fit", key)
             }
         };

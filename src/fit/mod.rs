@@ -1,12 +1,13 @@
 //! Fits the constants of a hardware profile to measurements.
 //!
 //! The measurements are read from a table (`table.rs`). A search (`search.rs`) finds the constants for which the
-//! model is closest to them: those of messages (`collectives.rs`) and of products (`products.rs`). Rates are integers
-//! with few small prime factors, so that times stay exact in a common tick.
+//! model is closest to them: those of messages (`collectives.rs`), of products (`products.rs`) and of exchanges with
+//! experts (`experts.rs`). Rates are integers with few small prime factors, so that times stay exact in a common tick.
 //!
 //! [`Errors`] holds the relative errors of a fit, on all measurements and on held-out ones.
 
 pub mod collectives;
+pub mod experts;
 pub mod products;
 mod search;
 pub mod table;

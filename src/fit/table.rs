@@ -1,6 +1,7 @@
 //! Tables of measurements: CSV with a header line, and the output of nccl-tests.
 
 use crate::collective::CollectiveKind;
+use crate::topology::Tokens;
 use csv::StringRecord;
 use std::collections::BTreeSet;
 use thiserror::Error;
@@ -38,6 +39,15 @@ pub struct Product {
     pub result: u64,
     /// Measured time.
     pub microseconds: f64,
+}
+
+/// The measured times of an exchange with experts.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Dispatched {
+    /// The tokens and their experts.
+    pub tokens: Tokens,
+    /// Measured times of dispatch and combine.
+    pub microseconds: [f64; 2],
 }
 
 /// The reason why a table cannot be read.
@@ -180,6 +190,48 @@ pub fn products(text: &str, only: &Only) -> Result<Vec<Product>, TableError> {
     records.iter().map(row).collect()
 }
 
+/// Reads a table of exchanges with experts: the tokens of a device, the elements of a row in `hidden`, the experts of
+/// a token in `topk`, all experts, the devices (or nodes of [`DEVICES_OF_A_NODE`] devices), and both times.
+///
+/// # Errors
+/// If the table is invalid, or no line matches.
+pub fn experts(text: &str, only: &Only) -> Result<Vec<Dispatched>, TableError> {
+    let (columns, records) = records(text, only)?;
+    let names = [["tokens"], ["hidden"], ["topk"], ["experts"], ["dispatch_us"], ["combine_us"]];
+    let [tokens, width, chosen, experts, dispatch, combine] = names.map(|names| column(&columns, &names));
+    let (tokens, width, chosen, experts) = (tokens?, width?, chosen?, experts?);
+    let ways = [dispatch?, combine?];
+    let (devices, each) = match (column(&columns, &DEVICES), column(&columns, &["nodes"])) {
+        (Ok(devices), _) => (devices, 1),
+        (Err(_), Ok(nodes)) => (nodes, DEVICES_OF_A_NODE),
+        (Err(missing), Err(_)) => return Err(missing),
+    };
+    some(&records, only)?;
+    let row = |record: &Record| {
+        let count = |place: usize| {
+            let count = |text: &str| text.parse().ok().filter(|count| (1..=1 << 24).contains(count));
+            record.read(place, count, "a number from 1 to 16777216")
+        };
+        let tokens = Tokens {
+            devices: each * count(devices)?,
+            tokens: count(tokens)?,
+            width: count(width)?,
+            chosen: count(chosen)?,
+            experts: count(experts)?,
+        };
+        if tokens.chosen > tokens.experts {
+            let (found, wanted) = (record.field(chosen).to_owned(), "a number of experts of a token");
+            return Err(TableError::Field { line: record.line, found, wanted });
+        }
+        let time = |place: usize| record.read(place, microseconds, MICROSECONDS);
+        Ok(Dispatched { tokens, microseconds: [time(ways[0])?, time(ways[1])?] })
+    };
+    records.iter().map(row).collect()
+}
+
+/// Devices of a node in tables that count nodes.
+pub const DEVICES_OF_A_NODE: u64 = 8;
+
 /// Bytes per element: the first number in a type name is its bits.
 fn element_of(dtype: &str) -> Option<u64> {
     let digits: String = dtype.chars().skip_while(|c| !c.is_ascii_digit()).take_while(char::is_ascii_digit).collect();
@@ -296,6 +348,21 @@ mod tests {
         assert_eq!(collectives(TABLE, &only).expect_err("no line").to_string(), "no line has system=c");
         assert!(products("m,n,k,dtype,us\n0,1,1,bf16,1\n", &[]).is_err());
         assert!(products("m,n,k,dtype,us\n1,1,1,half,1\n", &[]).is_err());
+    }
+
+    #[test]
+    fn tokens_and_their_experts_are_read() {
+        let table = "nodes,hidden,tokens,topk,experts,dispatch_us,combine_us\n1,2048,4,8,128,32.4,38.5\n";
+        let tokens = Tokens { devices: 8, tokens: 4, width: 2048, chosen: 8, experts: 128 };
+        let rows = [Dispatched { tokens, microseconds: [32.4, 38.5] }];
+        assert_eq!(experts(table, &[]).as_deref(), Ok(&rows[..]));
+        let of_devices = table.replace("nodes", "devices").replace("\n1,", "\n8,");
+        assert_eq!(experts(&of_devices, &[]).as_deref(), Ok(&rows[..]));
+        let message = |from: &str, to: &str| experts(&table.replace(from, to), &[]).expect_err("no table").to_string();
+        assert!(message("nodes,", "n,").contains("missing column `devices` or `ranks` or `gpus`"));
+        assert_eq!(message(",8,128", ",8,7"), "line 2: `8` is not a number of experts of a token");
+        assert_eq!(message(",8,128", ",8,0"), "line 2: `0` is not a number from 1 to 16777216");
+        assert_eq!(message("38.5", "0"), "line 2: `0` is not a time above 0 in microseconds");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Hardware profiles: compute, memory and link rates.
 
 use super::engines::Engines;
+use super::experts::Experts;
 use super::listed::Links;
 use super::measured::Measured;
 use super::products::Products;
@@ -278,6 +279,9 @@ pub struct Hardware {
     /// Measured products, which replace the rates of operations and of memory.
     #[serde(default)]
     pub products: MeasuredProducts,
+    /// Measured exchanges of tokens with their experts.
+    #[serde(default)]
+    pub experts: Option<Experts>,
     /// Engines of a device.
     #[serde(default)]
     pub engines: Engines,
@@ -339,7 +343,7 @@ impl Hardware {
                 network.measured.clear();
                 network.links.iter_mut().for_each(|links| links.hop_latency = None);
             }
-            (self.kernel_start, self.products) = (0, MeasuredProducts::default());
+            (self.kernel_start, self.products, self.experts) = (0, MeasuredProducts::default(), None);
         }
         self
     }

@@ -7,6 +7,7 @@
 pub mod closed_form;
 mod detour;
 pub mod engines;
+mod experts;
 pub mod fabric;
 mod hardware;
 mod hop;
@@ -21,6 +22,7 @@ mod turns;
 
 pub use closed_form::{ClosedForm, Limit};
 pub use engines::{EngineId, Engines, EnginesError, Work};
+pub use experts::{Experts, Rows, Tokens};
 pub use fabric::{CableTimes, Fabric};
 pub use hardware::{
     Attachment, Hardware, HopRule, LocalMoves, MeasuredProducts, Network, SwitchKind, Unit, WiringRule,

@@ -1,6 +1,7 @@
 //! Hardware profiles as TOML.
 
 use super::engines::{Engines, Work};
+use super::experts::{Experts, ExpertsDocument, Rows};
 use super::fabric::{self, Listed};
 use super::hardware::{Attachment, Hardware, HopRule, LocalMoves, Network, SwitchKind, WiringRule};
 use super::listed::{End, Links};
@@ -260,6 +261,10 @@ fn write(hardware: &Hardware) -> String {
     for (unit, _, products) in hardware.products.by_unit() {
         text += &format!("\n[products.{unit}]\n{}", products_text(products));
     }
+    if let Some(Experts { dispatch, combine }) = &hardware.experts {
+        let ways = [("dispatch", rows_text(dispatch)), ("combine", rows_text(combine))];
+        text += &format!("\n[experts]\n{}", lines(ways));
+    }
     text += &format!("\n[network]\n{}", network_text(&hardware.network, "network"));
     for network in &hardware.beyond {
         text += &format!("\n[[beyond]]\n{}", network_text(network, "beyond"));
@@ -354,6 +359,12 @@ fn products_text(products: &Products) -> String {
     ])
 }
 
+fn rows_text(Rows { start, element, token, copy, one_way }: &Rows) -> String {
+    let times = [("start", start), ("element", element), ("token", token), ("copy", copy)];
+    let times = times.map(|(field, figure)| format!("{field} = {}", time(*figure))).join(", ");
+    format!("{{ {times}, one_way = {} }}", toml_value(one_way))
+}
+
 fn lines<'a>(fields: impl IntoIterator<Item = (&'a str, String)>) -> String {
     fields.into_iter().map(|(field, value)| format!("{field} = {value}\n")).collect()
 }
@@ -379,6 +390,8 @@ pub struct ProfileDocument {
     kernel_start_ps: u64,
     /// By arithmetic unit.
     products: BTreeMap<&'static str, ProductsDocument>,
+    /// Exchanges of tokens with their experts, if measured.
+    experts: Option<ExpertsDocument>,
     /// Limit on the bytes of a broadcast, if any.
     broadcast_limit: Option<Bytes>,
     engines: Vec<EngineDocument>,
@@ -467,6 +480,7 @@ fn document(hardware: &Hardware) -> ProfileDocument {
         fusion,
         kernel_start_ps: kernel_start,
         products,
+        experts: hardware.experts.as_ref().map(ExpertsDocument::from),
         broadcast_limit,
         engines,
         networks,

@@ -1,13 +1,13 @@
 //! Compares plans with measurements: `tests/measured`, from the package aiconfigurator-core 0.12.0 (NVIDIA
-//! Corporation, Apache-2.0). Collectives are programs of one statement that are planned, proven and timed; products
-//! are single kernels.
+//! Corporation, Apache-2.0). Collectives are programs of one statement that are planned, proven and timed; products and
+//! exchanges with experts are single kernels.
 //!
 //! `SHARDC_MACHINES=write cargo test --test clock measured` writes the tables of `docs/machines.md`.
 
 use itertools::Itertools;
 use shardc::collective::CollectiveKind;
 use shardc::compiler::{self, Options};
-use shardc::fit::table::{self, Collective};
+use shardc::fit::table::{self, Collective, Dispatched};
 use shardc::fit::{self, Errors};
 use shardc::sim::clock;
 use shardc::topology::Hardware;
@@ -32,6 +32,7 @@ const KINDS: [CollectiveKind; 4] =
 
 const COLLECTIVES: &str = include_str!("../measured/collectives.csv");
 const PRODUCTS: &str = include_str!("../measured/products.csv");
+const EXPERTS: &str = include_str!("../measured/experts.csv");
 
 fn only(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
     pairs.iter().map(|(column, value)| ((*column).to_owned(), (*value).to_owned())).collect()
@@ -195,4 +196,50 @@ fn sizes_that_were_left_out_are_met() {
         holds("left out", &table);
     }
     assert!(all.percentile(50) <= 0.08 && all.percentile(90) <= 0.25, "{}", shown(&all));
+}
+
+/// The exchanges with experts of a system, if measured.
+fn exchanges(system: &str) -> Option<Vec<Dispatched>> {
+    table::experts(EXPERTS, &only(&[("system", system)])).ok()
+}
+
+#[test]
+fn exchanges_with_experts_take_what_was_measured() {
+    let mut table = "| machine | dispatch | combine | in order |\n| --- | --- | --- | --- |\n".to_owned();
+    let mut all = Vec::new();
+    for (machine, system) in MACHINES {
+        let known = Hardware::named(machine).expect("shipped").experts;
+        let Some(rows) = exchanges(system) else {
+            assert!(known.is_none(), "{machine} has experts that nothing measured");
+            continue;
+        };
+        let experts = known.expect("measured");
+        let errors = fit::experts::errors(&rows.iter().collect_vec(), &experts);
+        let both = rows
+            .iter()
+            .flat_map(|row| fit::experts::microseconds(&experts, row.tokens).into_iter().zip(row.microseconds));
+        let order = in_order(&both.step_by(3).collect_vec());
+        let cells = errors.values().map(shown).chain([percent(order)]).join(" | ");
+        table += &format!("| `{machine}` | {cells} |\n");
+        all.extend(errors.into_values());
+    }
+    let all = Errors::of_all(&all);
+    table += &format!("\nOf all {}: {}.\n", all.count(), shown(&all));
+    holds("experts", &table);
+    assert!(all.percentile(50) <= 0.05 && all.percentile(95) <= 0.2, "{}", shown(&all));
+}
+
+/// As for messages: the constants of a profile fit its measurements, and constants without every fifth predict these.
+#[test]
+fn profiles_have_constants_that_fit_experts() {
+    for (machine, system) in MACHINES {
+        let Some(rows) = exchanges(system) else { continue };
+        let fit = fit::experts::fit(&rows).expect("rows");
+        let experts = Hardware::named(machine).and_then(|hardware| hardware.experts).expect("measured");
+        let shipped = Errors::of_all(fit::experts::errors(&rows.iter().collect_vec(), &experts).values());
+        let [fresh, left_out] = [fit.errors, fit.left_out].map(|errors| Errors::of_all(errors.values()));
+        let worse = shipped.percentile(50) - fresh.percentile(50);
+        assert!(worse < 0.01, "{machine}: {} where {} is possible", shown(&shipped), shown(&fresh));
+        assert!(left_out.percentile(90) <= 0.2, "{machine}: {}", shown(&left_out));
+    }
 }

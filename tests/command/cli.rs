@@ -3,6 +3,8 @@
 use crate::common::process::{self, fed, text};
 use crate::common::sets;
 use crate::common::tools::there;
+use itertools::Itertools;
+use shardc::topology::{Hardware, Tokens};
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
@@ -432,6 +434,42 @@ fn tables_become_profiles() {
     let document: serde_json::Value = serde_json::from_str(&document).expect("JSON");
     let time = document["steps"][0]["time_s"].as_f64().expect("a time") * 1e6;
     assert!((100.0..150.0).contains(&time), "{time}");
+    // One expert on each of two devices: 20 us, 1 ns an element, 10 ns a token, 4 ns a copy, 0.1 TB/s.
+    let times = |width: u64, tokens: u64, chosen: u64| {
+        let copies = if chosen == 1 { tokens } else { 2 * tokens };
+        20.0 + 0.001 * width as f64 + 0.01 * tokens as f64 + 0.004 * copies as f64 + 1e-5 * (2 * width * copies) as f64
+    };
+    let shapes = [64u64, 512, 4096].into_iter().cartesian_product([1u64, 16, 256, 4096]).cartesian_product([1u64, 2]);
+    let lines = shapes.map(|((width, tokens), chosen)| {
+        let time = times(width, tokens, chosen);
+        format!("2,{width},{tokens},{chosen},2,{time},{}\n", 2.0 * time)
+    });
+    let table = format!("devices,hidden,tokens,topk,experts,dispatch_us,combine_us\n{}", lines.collect::<String>());
+    let fit = ["calibrate", "--table", "-", "--fit", "experts", "--hardware", "h100_book"];
+    let profile = out(&shardc(&fit, table.as_bytes()));
+    assert!(profile.starts_with("# dispatch: 24 times, half within "), "{profile}");
+    let fitted = Hardware::from_toml(&profile).expect("a profile").experts.expect("fitted");
+    let tokens = Tokens { devices: 2, tokens: 1000, width: 1000, chosen: 2, experts: 2 };
+    let [dispatch, combine] = shardc::fit::experts::microseconds(&fitted, tokens);
+    let wanted = times(1000, 1000, 2);
+    assert!(
+        (dispatch / wanted - 1.0).abs() < 0.1 && (combine / wanted / 2.0 - 1.0).abs() < 0.1,
+        "{dispatch} {combine}"
+    );
+    for (wrong, told) in [
+        (&["calibrate", "--table", "-", "--fit", "collectives"][..], "missing column `collective` or `kind`"),
+        (&["calibrate", "--table", "-", "--fit", "experts", "--only", "topk=3"], "no line has topk=3"),
+    ] {
+        let refused = shardc(wrong, table.as_bytes());
+        assert_eq!(refused.status.code(), Some(2), "{wrong:?}");
+        assert!(err(&refused).contains(told), "{wrong:?}: {}", err(&refused));
+    }
+}
+
+/// A table that is not one, or not of what is fitted.
+#[test]
+fn wrong_tables_are_refused() {
+    let table = "collective,devices,bytes,us\nAllGather,4,1024,20\n";
     for (wrong, told) in [
         (&["calibrate"][..], "required"),
         (&["calibrate", "--table", "-"], "--fit"),

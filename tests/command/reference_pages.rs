@@ -206,6 +206,8 @@ fn the_page_of_profiles_has_every_key() {
         ("[products.bf16]", "[products.zzz]"),
         ("units =", "zzz = 1\nunits ="),
         ("{ rows =", "{ zzz = 1, rows ="),
+        ("[experts]", "[experts]\nzzz = 1"),
+        ("dispatch = { start", "dispatch = { zzz = 1, start"),
     ] {
         let known = expected(&whole.replacen(place, with, 1));
         assert!(!known.is_empty(), "{place}");

@@ -1,0 +1,146 @@
+//! Measured exchanges of tokens with their experts, as one kernel each way.
+//!
+//! The experts are spread over the devices. *Dispatch* sends the row of a token once to each device that has one of the
+//! token's experts, and *combine* sends the results back, where they are added. Such kernels route by the tokens
+//! themselves; an AllToAll of slots sends every slot, used or not.
+
+use super::quantity;
+use crate::dtype::DType;
+use crate::units::{Bytes, Rate, Time, TimeScale};
+use serde::{Deserialize, Serialize};
+
+/// Figures of both ways.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Experts {
+    /// From the tokens to their experts.
+    pub dispatch: Rows,
+    /// Back to the tokens.
+    pub combine: Rows,
+}
+
+/// Figures of an exchange of rows, on a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rows {
+    /// Launch time of the kernel, in picoseconds.
+    #[serde(deserialize_with = "quantity::time")]
+    pub start: u64,
+    /// Time per element of one row, in picoseconds.
+    #[serde(deserialize_with = "quantity::time")]
+    pub element: u64,
+    /// Time per token, in picoseconds.
+    #[serde(deserialize_with = "quantity::time")]
+    pub token: u64,
+    /// Time per copy of a row, in picoseconds.
+    #[serde(deserialize_with = "quantity::time")]
+    pub copy: u64,
+    /// Bytes per second of the copies.
+    #[serde(deserialize_with = "quantity::bandwidth")]
+    pub one_way: Rate,
+}
+
+/// The tokens of a device and their experts, which are chosen evenly.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tokens {
+    /// Number of devices, at least one.
+    pub devices: u64,
+    /// Number of tokens of each device.
+    pub tokens: u64,
+    /// Elements of a row, of two bytes each.
+    pub width: u64,
+    /// Number of experts of a token.
+    pub chosen: u64,
+    /// Number of all experts.
+    pub experts: u64,
+}
+
+impl Tokens {
+    /// Expected number of copies that a device makes of its tokens, rounded: one for each device with an expert of the
+    /// token.
+    ///
+    /// A device has none of the `k` experts with probability `C(e - s, k) / C(e, k)`, with `s` of `e` experts on each device.
+    pub fn copies(&self) -> u64 {
+        let own = self.experts.div_ceil(self.devices.max(1)).min(self.experts);
+        let others = |place: u64| (self.experts - own).saturating_sub(place) as f64 / (self.experts - place) as f64;
+        let none: f64 = (0..self.chosen.min(self.experts)).map(others).product();
+        let copies = self.tokens as f64 * self.devices as f64 * (1.0 - none);
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "casts of floats keep to the range"
+        )]
+        let copies = copies.round() as u64;
+        copies
+    }
+
+    /// Bytes of all copies.
+    pub fn bytes(&self) -> Bytes {
+        let elements = self.copies().saturating_mul(self.width);
+        Bytes(DType::Bf16.bytes(1).saturating_mul(elements))
+    }
+}
+
+impl Rows {
+    /// Time of an exchange.
+    pub fn time(&self, scale: TimeScale, tokens: Tokens) -> Time {
+        let of = |each: u64, count: u64| scale.picoseconds(each.saturating_mul(count));
+        scale.picoseconds(self.start)
+            + of(self.element, tokens.width)
+            + of(self.token, tokens.tokens)
+            + of(self.copy, tokens.copies())
+            + scale.at_rate(u128::from(tokens.bytes().0), self.one_way)
+    }
+}
+
+/// A profile's entry in base units.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct ExpertsDocument {
+    dispatch: RowsDocument,
+    combine: RowsDocument,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct RowsDocument {
+    start_ps: u64,
+    /// Per element of one row.
+    element_ps: u64,
+    /// Per token.
+    token_ps: u64,
+    /// Per copy of a row.
+    copy_ps: u64,
+    /// Bytes per second of the copies.
+    one_way: Rate,
+}
+
+impl From<&Experts> for ExpertsDocument {
+    fn from(experts: &Experts) -> ExpertsDocument {
+        ExpertsDocument { dispatch: experts.dispatch.into(), combine: experts.combine.into() }
+    }
+}
+
+impl From<Rows> for RowsDocument {
+    fn from(Rows { start, element, token, copy, one_way }: Rows) -> RowsDocument {
+        RowsDocument { start_ps: start, element_ps: element, token_ps: token, copy_ps: copy, one_way }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use itertools::Itertools;
+
+    /// All choices of experts, each equally likely.
+    #[test]
+    fn copies_are_those_of_all_choices() {
+        for (devices, experts, chosen) in [(2, 4, 1), (2, 4, 2), (4, 8, 3), (3, 6, 6), (8, 8, 2), (2, 2, 1), (1, 5, 2)]
+        {
+            let all = (0..experts).combinations(chosen).collect::<Vec<_>>();
+            let of = |choice: &Vec<usize>| choice.iter().map(|expert| expert / (experts / devices)).unique().count();
+            let copies: usize = all.iter().map(of).sum();
+            let (devices, experts, chosen) = (devices as u64, experts as u64, chosen as u64);
+            let tokens = Tokens { devices, tokens: all.len() as u64, width: 1, chosen, experts };
+            assert_eq!(tokens.copies(), copies as u64, "{tokens:?}");
+        }
+    }
+}
