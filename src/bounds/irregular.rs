@@ -30,7 +30,8 @@ pub fn certificate(graph: &Graph, demand: &Demand, mesh: &Mesh, scale: TimeScale
     let units = Units { bytes: demand.bytes, divisor: demand.divisor, rate: graph.rate() };
     let effort = if is_large(graph) { Effort::Nearby } else { Effort::AllSets };
     let (load, counted, largest) = heaviest(graph, demand, effort);
-    let bound = Bound { latency: metric::latency(graph, demand), bandwidth: load.time(units, scale) };
+    let bound =
+        Bound { latency: metric::latency(graph, demand), bandwidth: load.time(units, scale), ..Bound::default() };
     let reason = match counted {
         _ if bound.latency > bound.bandwidth => Reason::Hops,
         None => Reason::Nothing,
@@ -75,7 +76,7 @@ fn bound_by(effort: Effort, graph: &Graph, demand: &Demand, scale: TimeScale) ->
     }
     let units = Units { bytes: demand.bytes, divisor: demand.divisor, rate: graph.rate() };
     let (load, _, _) = heaviest(graph, demand, effort);
-    Bound { latency: metric::latency(graph, demand), bandwidth: load.time(units, scale) }
+    Bound { latency: metric::latency(graph, demand), bandwidth: load.time(units, scale), ..Bound::default() }
 }
 
 /// The heaviest load, its kind, and whether it is proven heaviest.

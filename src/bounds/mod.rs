@@ -3,7 +3,8 @@
 //! Bounds are independent of methods. All follow from one definition: the bytes that a set of devices needs and no
 //! member holds, over all groups at once, divided by the capacity of the links into the set ([`demand`]). Further
 //! bounds count the 2(p-1) sends of an AllReduce between p parts of a group (`partitions.rs`), bytes times hops of
-//! moved data (`metric.rs`), and the sends of engines (`engines.rs`). Latency bounds count hops.
+//! moved data (`metric.rs`), and the sends of engines (`engines.rs`). Latency bounds count hops, and
+//! some bounds both (`regular/far.rs`).
 //!
 //! Links of an idle axis, which neither shards the array nor holds open sums, count as usable. Links of an axis that
 //! shards another dim carry the same load for their own groups and do not.
@@ -54,12 +55,14 @@ pub struct Bound {
     pub latency: Time,
     /// Time of unavoidable bytes.
     pub bandwidth: Time,
+    /// Time of hops and bytes together; zero where this is not known.
+    pub far: Time,
 }
 
 impl Bound {
-    /// The larger of the two.
+    /// The largest of them.
     pub fn time(self) -> Time {
-        self.latency.max(self.bandwidth)
+        self.latency.max(self.bandwidth).max(self.far)
     }
 }
 
@@ -86,7 +89,7 @@ impl Certificate {
 }
 
 /// A fast bound of one collective: closed forms, or minimum cuts where links are degraded or shared. It may be below
-/// [`certificate`] there and where mesh axes are parts of machine axes.
+/// [`certificate`] there, where mesh axes are parts of machine axes, and where hops and bytes take about as long.
 pub fn collective(collective: &Collective, from: &Layout, topology: &Topology) -> Bound {
     bound_on(&OnceCell::new(), collective, from, topology)
 }
@@ -120,7 +123,7 @@ fn adds(collective: &Collective, from: &Layout, topology: &Topology) -> bool {
 
 fn halved(bound: Bound) -> Bound {
     let half = |time: Time| Time::from_ticks(time.ticks() / 2);
-    Bound { latency: half(bound.latency), bandwidth: half(bound.bandwidth) }
+    Bound { latency: half(bound.latency), bandwidth: half(bound.bandwidth), ..bound }
 }
 
 /// Cached bounds of many collectives on one machine, as [`collective`] computes them.
@@ -168,6 +171,17 @@ impl<'a> Bounds<'a> {
 
 /// The bound of one collective, and what it counts.
 pub fn certificate(collective: &Collective, from: &Layout, topology: &Topology) -> Certificate {
+    let certificate = by_hops_or_bytes(collective, from, topology);
+    match Shape::of(topology) {
+        Shape::Regular if !is_by_cells(collective) && !adds(collective, from, topology) => {
+            regular::raised(certificate, collective, from, topology)
+        }
+        _ => certificate,
+    }
+}
+
+/// As [`certificate`], but hops and bytes are not counted together: of an AllGather that is one operation, without messages.
+pub fn by_hops_or_bytes(collective: &Collective, from: &Layout, topology: &Topology) -> Certificate {
     let certificate = engines::certificate(by_links(collective, from, topology), collective, from, topology);
     match adds(collective, from, topology) {
         true => Certificate { bound: halved(certificate.bound), reason: Reason::Added, largest: false },

@@ -105,7 +105,7 @@ fn bound_and_load(collective: &Collective, from: &Layout, topology: &Topology) -
             longest.into_values().sum()
         }
     };
-    (Bound { latency, bandwidth }, heaviest)
+    (Bound { latency, bandwidth, ..Bound::default() }, heaviest)
 }
 
 impl Load {

@@ -17,6 +17,17 @@ pub enum Reason {
     Into(Region),
     /// Bytes that a set of devices must send.
     OutOf(Region),
+    /// Bytes of distant devices that a device must receive, or bytes for them that it must send.
+    Far {
+        /// The device, its bytes and its links.
+        region: Region,
+        /// The latency of the way, at least.
+        away: String,
+        /// Whether they are sent.
+        is_sent: bool,
+    },
+    /// Either two hops in sequence, or a message between any two devices.
+    Rounds,
     /// Sends of an AllReduce between parts of a group.
     Between {
         /// Sends of each element: 2(p-1) for p parts.
@@ -97,6 +108,15 @@ impl fmt::Display for Reason {
             Reason::Device { bytes } => write!(f, "a device receives {bytes} over its links"),
             Reason::Into(region) => region.show(f, "receives", "receive"),
             Reason::OutOf(region) => region.show(f, "sends", "send"),
+            Reason::Rounds => f.write_str("a message between any two devices, or two hops in sequence"),
+            Reason::Far { region, away, is_sent: false } => {
+                region.show(f, "receives", "receive")?;
+                write!(f, " from devices at least {away} away")
+            }
+            Reason::Far { region, away, is_sent: true } => {
+                region.show(f, "sends", "send")?;
+                write!(f, " to devices at least {away} away")
+            }
             Reason::Between { sends, parts, single, links } => {
                 let what = if *single { "devices" } else { "parts of the mesh" };
                 let links = counted(*links, "link");

@@ -3,6 +3,8 @@
 //! The sets of devices tried are boxes: whole along some axes, and one coordinate, at an end of a line, along the
 //! others. Along the axes of other groups a box is always whole.
 
+mod far;
+
 use super::demand::Roles;
 use super::load::{Load, Units};
 use super::reason::{Reason, Region};
@@ -70,6 +72,19 @@ pub(super) fn certificate(collective: &Collective, from: &Layout, topology: &Top
     Certificate { bound, reason, largest: regular.largest(collective) }
 }
 
+/// The certificate, raised to the bounds that count hops and bytes together.
+pub(super) fn raised(
+    certificate: Certificate,
+    collective: &Collective,
+    from: &Layout,
+    topology: &Topology,
+) -> Certificate {
+    match Regular::new(collective, from, topology) {
+        Some(regular) => regular.raised(certificate, collective, from),
+        None => certificate,
+    }
+}
+
 impl<'a> Regular<'a> {
     /// The setup of one collective; `None` where nothing moves.
     fn new(collective: &Collective, from: &Layout, topology: &'a Topology) -> Option<Regular<'a>> {
@@ -108,7 +123,7 @@ impl<'a> Regular<'a> {
         let heaviest = loads.into_iter().reduce(|best, next| if next.0 > best.0 { next } else { best });
         let (load, counted) = heaviest.unwrap_or((Load::NONE, Counted::Nothing));
         let bandwidth = load.time(self.units(from), self.topology.scale);
-        (Bound { latency: self.latency(collective), bandwidth }, counted, load)
+        (Bound { latency: self.latency(collective), bandwidth, ..Bound::default() }, counted, load)
     }
 
     fn loads(&self, collective: &Collective) -> Vec<(Load, Counted)> {

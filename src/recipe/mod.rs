@@ -254,6 +254,11 @@ pub enum Stage {
 }
 
 impl Recipe {
+    /// Whether a gather is one operation, without messages.
+    pub fn keeps_gathers(&self) -> bool {
+        self.stages.iter().any(|stage| matches!(stage, Stage::KeptGather { .. }))
+    }
+
     /// Emits the operations that turn a value into the result.
     pub fn emit(&self, builder: &mut Builder<'_>, value: OpId) -> OpId {
         emit(&self.stages, self.operator, &mut builder.with_equal_copies(self.equal_copies), value)

@@ -180,14 +180,19 @@ fn operation(plan: &Plan, id: StepId) -> (&'static str, Vec<String>, Option<Stri
 pub fn step_bound(plan: &Plan, id: StepId, topology: &Topology) -> Certificate {
     let bandwidth = match &plan.step(id).op {
         StepOp::Collective(collective) => {
-            return bounds::certificate(collective, &plan.step(plan.operands(id)[0]).layout, topology);
+            let from = &plan.step(plan.operands(id)[0]).layout;
+            let recipe = plan.step(id).recipe.as_ref().and_then(|chosen| chosen.as_ref().ok());
+            return match recipe.is_some_and(|chosen| chosen.recipe.keeps_gathers()) {
+                true => bounds::by_hops_or_bytes(collective, from, topology),
+                false => bounds::certificate(collective, from, topology),
+            };
         }
         StepOp::Input | StepOp::Carry => Time::ZERO,
         StepOp::Product { .. } | StepOp::Reduce { .. } | StepOp::Map { .. } | StepOp::Kernel(_) => {
             plan.step(id).cost.time
         }
     };
-    Certificate { bound: Bound { latency: Time::ZERO, bandwidth }, reason: Reason::Nothing, largest: true }
+    Certificate { bound: Bound { bandwidth, ..Bound::default() }, reason: Reason::Nothing, largest: true }
 }
 
 /// Times of the methods for the collective of a step; `None` for other steps and if nothing is sent.

@@ -119,6 +119,11 @@ impl AxisLinks {
             }
     }
 
+    /// Whether messages take measured times.
+    pub(crate) fn is_measured(&self) -> bool {
+        self.measured.is_some()
+    }
+
     /// Busy time of a link for a message of this time at its rate, and the time of the hop. A link between devices is
     /// busy for the latency too if the rule says so; the port of a switch takes the next message as soon as it has sent
     /// the last one.

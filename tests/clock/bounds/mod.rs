@@ -1,5 +1,6 @@
 //! Compares the lower bounds with all sets of devices and all partitions of small networks.
 
+mod far;
 mod net;
 
 use itertools::Itertools;
@@ -405,7 +406,10 @@ fn both_bounds(kind: &str, topology: &Topology, group: AxisSet, other: AxisSet) 
     let demand = Demand::new(&collective, &from, &topology.mesh);
     let found = irregular::certificate(&Graph::of(topology), &demand, &topology.mesh, topology.scale);
     let closed = bounds::certificate(&collective, &from, topology);
-    assert_eq!(closed.bound, bounds::collective(&collective, &from, topology));
+    assert_eq!(
+        bounds::by_hops_or_bytes(&collective, &from, topology).bound,
+        bounds::collective(&collective, &from, topology)
+    );
     (closed, found)
 }
 
@@ -630,7 +634,7 @@ fn engines_are_busy_for_the_fewest_sends() {
                 let below = demand.divisor * mesh.device_count() as u128;
                 let mean = topology.scale.at_rate(sends * demand.bytes, rate).ticks() / below;
                 let links = irregular::certificate(&Graph::of(&topology), &demand, mesh, topology.scale).bound;
-                let found = bounds::certificate(&collective, &from, &topology);
+                let found = bounds::by_hops_or_bytes(&collective, &from, &topology);
                 assert_eq!(found.bound.bandwidth.ticks(), mean.max(links.bandwidth.ticks()), "{kind} on {machine:?}");
                 assert_eq!(found.bound, bounds::collective(&collective, &from, &topology), "{kind} on {machine:?}");
                 let by_engine = found.reason.to_string().contains("through its engine");
