@@ -33,6 +33,9 @@ const MOST_TREES: usize = 16;
 /// Chunks along trees add many operations, so they must save at least 1/128 of the time.
 const LEAST_SAVING: u128 = 128;
 
+/// Most runs of which each is tried as the one that is scattered first; each order of them is one candidate.
+const MOST_RUNS_OUTSIDE: usize = 4;
+
 /// Chunks over several axes add few operations, so they must save at least 1/512 of the time.
 const LEAST_SAVING_AT_ONCE: u128 = 512;
 
@@ -134,6 +137,7 @@ impl Tuner<'_> {
                 all.push(Candidate::once(self.in_turn(problem)?));
             }
             all.extend(self.over_axes(problem, Method::Multiport, &runs));
+            all.extend(self.sums_inside(problem, &runs)?);
             all.extend(self.quickest(problem, &runs));
             all.extend(self.around(problem, &runs));
             all.extend(self.slowest_first(problem, &runs, false)?);
@@ -279,6 +283,33 @@ impl Tuner<'_> {
     /// A whole sum over each axis, which minimises hops.
     fn in_turn(&self, problem: &Problem) -> Result<Vec<Stage>, Flaw> {
         self.one_by_one(problem, problem.runs(&self.topology.mesh))
+    }
+
+    /// A scatter along one run, a sum of what is left along the others, and a gather along the one. A sum may take half of the
+    /// hops of a scatter and a gather, and the others may be scattered in turn.
+    fn sums_inside<'p>(&self, problem: &Problem, runs: &[(Axes, usize)]) -> Result<Vec<Candidate<'p>>, Flaw> {
+        let (mesh, runs) = (&self.topology.mesh, self.merged(runs));
+        if !self.scatters(problem, &runs) || runs.len() > MOST_RUNS_OUTSIDE {
+            return Ok(Vec::new());
+        }
+        let outside = |place: usize| {
+            let (run, dim) = runs[place];
+            let mut extents = problem.extents.clone();
+            extents[dim] /= run.group_size(mesh);
+            let along = |kind, extents: &[u64]| {
+                let one = self.in_order(problem.along(kind, run, dim, extents));
+                Ok::<_, Flaw>(self.best(&one)?.stages.clone())
+            };
+            let mut dims = vec![Axes::NONE; problem.dims.len()];
+            let others = [&runs[..place], &runs[place + 1..]].concat();
+            others.iter().for_each(|(run, dim)| dims[*dim] = dims[*dim].then(*run));
+            let rest = Problem { dims, idle: None, extents: extents.clone(), ..problem.clone() };
+            let [scatter, gather] = [CollectiveKind::ReduceScatter, CollectiveKind::AllGather];
+            let stages =
+                [along(scatter, &problem.extents)?, self.best(&rest)?.stages.clone(), along(gather, &extents)?];
+            Ok(Candidate::once(stages.concat()))
+        };
+        (0..runs.len()).map(outside).collect()
     }
 
     /// Each run by its best method.

@@ -6,6 +6,7 @@ mod common;
 mod degenerate;
 mod given;
 mod idle;
+mod inside;
 mod large;
 mod methods;
 mod packing;
