@@ -3,8 +3,8 @@
 //! Bounds are independent of methods. All follow from one definition: the bytes that a set of devices needs and no
 //! member holds, over all groups at once, divided by the capacity of the links into the set ([`demand`]). Further
 //! bounds count the 2(p-1) sends of an AllReduce between p parts of a group (`partitions.rs`), bytes times hops of
-//! moved data (`metric.rs`), and the sends of engines (`engines.rs`). Latency bounds count hops, and
-//! some bounds both (`regular/far.rs`).
+//! moved data (`metric.rs`), and the sends of engines (`engines.rs`). Latency bounds count hops,
+//! and some bounds hops and bytes together (`regular/together.rs`).
 //!
 //! Links of an idle axis, which neither shards the array nor holds open sums, count as usable. Links of an axis that
 //! shards another dim carry the same load for their own groups and do not.
@@ -56,13 +56,13 @@ pub struct Bound {
     /// Time of unavoidable bytes.
     pub bandwidth: Time,
     /// Time of hops and bytes together; zero where this is not known.
-    pub far: Time,
+    pub together: Time,
 }
 
 impl Bound {
     /// The largest of them.
     pub fn time(self) -> Time {
-        self.latency.max(self.bandwidth).max(self.far)
+        self.latency.max(self.bandwidth).max(self.together)
     }
 }
 

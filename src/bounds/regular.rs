@@ -3,7 +3,7 @@
 //! The sets of devices tried are boxes: whole along some axes, and one coordinate, at an end of a line, along the
 //! others. Along the axes of other groups a box is always whole.
 
-mod far;
+mod together;
 
 use super::demand::Roles;
 use super::load::{Load, Units};

@@ -12,6 +12,7 @@ use crate::diag::Diagnostics;
 use crate::dtype::DType;
 use crate::engine::calibrate::{Calibration, MESSAGES, local_work, shifts};
 use crate::engine::measured::{Measured, Spread};
+use crate::fit::experts::Way;
 use crate::fit::products::Peaks;
 use crate::fit::table::{Product, TableError};
 use crate::fit::{self, Errors};
@@ -179,7 +180,7 @@ impl Calibrate {
                 let fit = fit::experts::fit(&fit::table::experts(&text, &self.only).map_err(unread)?);
                 let fit = fit.ok_or_else(|| Failure::Call("the table has no exchanges".to_owned()))?;
                 hardware.experts = Some(fit.experts);
-                let key = |way: usize| fit::experts::WAYS[way].to_owned();
+                let key = |way: Way| way.name().to_owned();
                 errors(&fit.errors, &fit.left_out, "of every fifth, left out of the fit", key)
             }
         };

@@ -5,7 +5,7 @@
 
 use super::search::{descend, loss_of};
 use super::table::Product;
-use super::{Errors, nearest_rate};
+use super::{Errors, nearest_rate, without_every_fifth};
 use crate::topology::{Products, Protocol, Shape, Tile};
 use crate::units::{Rate, TimeScale};
 use itertools::Itertools;
@@ -50,10 +50,10 @@ pub struct Peaks {
 /// Fits the constants; `None` if there are no measurements.
 pub fn fit(rows: &[Product], peaks: Peaks) -> Option<Fit> {
     let products = constants(&rows.iter().collect_vec(), peaks)?;
-    let (kept, out): (Vec<(usize, &Product)>, Vec<_>) = rows.iter().enumerate().partition(|(place, _)| place % 5 != 0);
-    let of_kept = constants(&kept.into_iter().map(|(_, row)| row).collect_vec(), peaks)?;
+    let [kept, out] = without_every_fifth(rows);
+    let of_kept = constants(&kept, peaks)?;
     let errors = errors(rows, &products);
-    Some(Fit { products, errors, left_out: self::errors(out.into_iter().map(|(_, row)| row), &of_kept) })
+    Some(Fit { products, errors, left_out: self::errors(out, &of_kept) })
 }
 
 /// The errors of predicted times, keyed by the base-2 logarithm of the rows, rounded down.

@@ -46,8 +46,10 @@ pub struct Product {
 pub struct Dispatched {
     /// The tokens and their experts.
     pub tokens: Tokens,
-    /// Measured times of dispatch and combine.
-    pub microseconds: [f64; 2],
+    /// Measured time of the dispatch in microseconds.
+    pub dispatch_us: f64,
+    /// Measured time of the combination in microseconds.
+    pub combine_us: f64,
 }
 
 /// The reason why a table cannot be read.
@@ -199,8 +201,7 @@ pub fn experts(text: &str, only: &Only) -> Result<Vec<Dispatched>, TableError> {
     let (columns, records) = records(text, only)?;
     let names = [["tokens"], ["hidden"], ["topk"], ["experts"], ["dispatch_us"], ["combine_us"]];
     let [tokens, width, chosen, experts, dispatch, combine] = names.map(|names| column(&columns, &names));
-    let (tokens, width, chosen, experts) = (tokens?, width?, chosen?, experts?);
-    let ways = [dispatch?, combine?];
+    let (tokens, width, chosen, experts, dispatch, combine) = (tokens?, width?, chosen?, experts?, dispatch?, combine?);
     let (devices, each) = match (column(&columns, &DEVICES), column(&columns, &["nodes"])) {
         (Ok(devices), _) => (devices, 1),
         (Err(_), Ok(nodes)) => (nodes, DEVICES_OF_A_NODE),
@@ -224,7 +225,7 @@ pub fn experts(text: &str, only: &Only) -> Result<Vec<Dispatched>, TableError> {
             return Err(TableError::Field { line: record.line, found, wanted });
         }
         let time = |place: usize| record.read(place, microseconds, MICROSECONDS);
-        Ok(Dispatched { tokens, microseconds: [time(ways[0])?, time(ways[1])?] })
+        Ok(Dispatched { tokens, dispatch_us: time(dispatch)?, combine_us: time(combine)? })
     };
     records.iter().map(row).collect()
 }
@@ -354,7 +355,7 @@ mod tests {
     fn tokens_and_their_experts_are_read() {
         let table = "nodes,hidden,tokens,topk,experts,dispatch_us,combine_us\n1,2048,4,8,128,32.4,38.5\n";
         let tokens = Tokens { devices: 8, tokens: 4, width: 2048, chosen: 8, experts: 128 };
-        let rows = [Dispatched { tokens, microseconds: [32.4, 38.5] }];
+        let rows = [Dispatched { tokens, dispatch_us: 32.4, combine_us: 38.5 }];
         assert_eq!(experts(table, &[]).as_deref(), Ok(&rows[..]));
         let of_devices = table.replace("nodes", "devices").replace("\n1,", "\n8,");
         assert_eq!(experts(&of_devices, &[]).as_deref(), Ok(&rows[..]));

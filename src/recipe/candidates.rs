@@ -33,7 +33,7 @@ const MOST_TREES: usize = 16;
 /// Chunks along trees add many operations, so they must save at least 1/128 of the time.
 const LEAST_SAVING: u128 = 128;
 
-/// Most runs of which each is tried as the one that is scattered first; each order of them is one candidate.
+/// Most runs of a sum between a scatter and a gather: each order in which they are scattered is tried.
 const MOST_RUNS_OUTSIDE: usize = 4;
 
 /// Chunks over several axes add few operations, so they must save at least 1/512 of the time.
@@ -285,8 +285,8 @@ impl Tuner<'_> {
         self.one_by_one(problem, problem.runs(&self.topology.mesh))
     }
 
-    /// A scatter along one run, a sum of what is left along the others, and a gather along the one. A sum may take half of the
-    /// hops of a scatter and a gather, and the others may be scattered in turn.
+    /// A scatter along one run, a sum of what is left along the others, and a gather along the first one. A sum takes as few as
+    /// half of the hops of a scatter and a gather. Along the others it may be of this kind, too.
     fn sums_inside<'p>(&self, problem: &Problem, runs: &[(Axes, usize)]) -> Result<Vec<Candidate<'p>>, Flaw> {
         let (mesh, runs) = (&self.topology.mesh, self.merged(runs));
         if !self.scatters(problem, &runs) || runs.len() > MOST_RUNS_OUTSIDE {
@@ -297,8 +297,7 @@ impl Tuner<'_> {
             let mut extents = problem.extents.clone();
             extents[dim] /= run.group_size(mesh);
             let along = |kind, extents: &[u64]| {
-                let one = self.in_order(problem.along(kind, run, dim, extents));
-                Ok::<_, Flaw>(self.best(&one)?.stages.clone())
+                Ok::<_, Flaw>(self.best(&problem.along(kind, run, dim, extents))?.stages.clone())
             };
             let mut dims = vec![Axes::NONE; problem.dims.len()];
             let others = [&runs[..place], &runs[place + 1..]].concat();

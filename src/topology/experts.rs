@@ -59,12 +59,16 @@ impl Tokens {
     /// Expected number of copies that a device makes of its tokens, rounded: one for each device with an expert of the
     /// token.
     ///
-    /// A device has none of the `k` experts with probability `C(e - s, k) / C(e, k)`, with `s` of `e` experts on each device.
+    /// Of `e` experts, each device has `s`, the last of them what remains. With `s` of them it has none of the `k` experts of a
+    /// token with probability `C(e - s, k) / C(e, k)`.
     pub fn copies(&self) -> u64 {
-        let own = self.experts.div_ceil(self.devices.max(1)).min(self.experts);
-        let others = |place: u64| (self.experts - own).saturating_sub(place) as f64 / (self.experts - place) as f64;
-        let none: f64 = (0..self.chosen.min(self.experts)).map(others).product();
-        let copies = self.tokens as f64 * self.devices as f64 * (1.0 - none);
+        let each = self.experts.div_ceil(self.devices.max(1)).max(1);
+        let reached = |own: u64| {
+            let others = |place: u64| (self.experts - own).saturating_sub(place) as f64 / (self.experts - place) as f64;
+            1.0 - (0..self.chosen.min(self.experts)).map(others).product::<f64>()
+        };
+        let devices = (self.experts / each) as f64 * reached(each) + reached(self.experts % each);
+        let copies = self.tokens as f64 * devices;
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
@@ -130,17 +134,19 @@ mod tests {
     use super::*;
     use itertools::Itertools;
 
-    /// All choices of experts, each equally likely.
+    /// All choices of experts, each equally likely, where devices have as many experts or not.
     #[test]
     fn copies_are_those_of_all_choices() {
-        for (devices, experts, chosen) in [(2, 4, 1), (2, 4, 2), (4, 8, 3), (3, 6, 6), (8, 8, 2), (2, 2, 1), (1, 5, 2)]
-        {
-            let all = (0..experts).combinations(chosen).collect::<Vec<_>>();
-            let of = |choice: &Vec<usize>| choice.iter().map(|expert| expert / (experts / devices)).unique().count();
-            let copies: usize = all.iter().map(of).sum();
-            let (devices, experts, chosen) = (devices as u64, experts as u64, chosen as u64);
-            let tokens = Tokens { devices, tokens: all.len() as u64, width: 1, chosen, experts };
-            assert_eq!(tokens.copies(), copies as u64, "{tokens:?}");
+        for (devices, experts) in (1..=8).cartesian_product(1..=8usize) {
+            for chosen in 1..=experts {
+                let all = (0..experts).combinations(chosen).collect::<Vec<_>>();
+                let each = experts.div_ceil(devices);
+                let of = |choice: &Vec<usize>| choice.iter().map(|expert| expert / each).unique().count();
+                let copies: usize = all.iter().map(of).sum();
+                let (devices, experts, chosen) = (devices as u64, experts as u64, chosen as u64);
+                let tokens = Tokens { devices, tokens: all.len() as u64, width: 1, chosen, experts };
+                assert_eq!(tokens.copies(), copies as u64, "{tokens:?}");
+            }
         }
     }
 }

@@ -7,6 +7,7 @@
 use itertools::Itertools;
 use shardc::collective::CollectiveKind;
 use shardc::compiler::{self, Options};
+use shardc::fit::experts::Way;
 use shardc::fit::table::{self, Collective, Dispatched};
 use shardc::fit::{self, Errors};
 use shardc::sim::clock;
@@ -215,9 +216,8 @@ fn exchanges_with_experts_take_what_was_measured() {
         };
         let experts = known.expect("measured");
         let errors = fit::experts::errors(&rows.iter().collect_vec(), &experts);
-        let both = rows
-            .iter()
-            .flat_map(|row| fit::experts::microseconds(&experts, row.tokens).into_iter().zip(row.microseconds));
+        let times = |row: &Dispatched| Way::ALL.map(|way| (way.predicted(&experts, row.tokens), way.measured(row)));
+        let both = rows.iter().flat_map(times);
         let order = in_order(&both.step_by(3).collect_vec());
         let cells = errors.values().map(shown).chain([percent(order)]).join(" | ");
         table += &format!("| `{machine}` | {cells} |\n");

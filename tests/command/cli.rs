@@ -4,6 +4,7 @@ use crate::common::process::{self, fed, text};
 use crate::common::sets;
 use crate::common::tools::there;
 use itertools::Itertools;
+use shardc::fit::experts::Way;
 use shardc::topology::{Hardware, Tokens};
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
@@ -434,6 +435,11 @@ fn tables_become_profiles() {
     let document: serde_json::Value = serde_json::from_str(&document).expect("JSON");
     let time = document["steps"][0]["time_s"].as_f64().expect("a time") * 1e6;
     assert!((100.0..150.0).contains(&time), "{time}");
+}
+
+/// So does one of exchanges with experts: its law is found.
+#[test]
+fn tables_of_exchanges_become_profiles() {
     // One expert on each of two devices: 20 us, 1 ns an element, 10 ns a token, 4 ns a copy, 0.1 TB/s.
     let times = |width: u64, tokens: u64, chosen: u64| {
         let copies = if chosen == 1 { tokens } else { 2 * tokens };
@@ -450,32 +456,29 @@ fn tables_become_profiles() {
     assert!(profile.starts_with("# dispatch: 24 times, half within "), "{profile}");
     let fitted = Hardware::from_toml(&profile).expect("a profile").experts.expect("fitted");
     let tokens = Tokens { devices: 2, tokens: 1000, width: 1000, chosen: 2, experts: 2 };
-    let [dispatch, combine] = shardc::fit::experts::microseconds(&fitted, tokens);
-    let wanted = times(1000, 1000, 2);
-    assert!(
-        (dispatch / wanted - 1.0).abs() < 0.1 && (combine / wanted / 2.0 - 1.0).abs() < 0.1,
-        "{dispatch} {combine}"
-    );
-    for (wrong, told) in [
-        (&["calibrate", "--table", "-", "--fit", "collectives"][..], "missing column `collective` or `kind`"),
-        (&["calibrate", "--table", "-", "--fit", "experts", "--only", "topk=3"], "no line has topk=3"),
-    ] {
-        let refused = shardc(wrong, table.as_bytes());
-        assert_eq!(refused.status.code(), Some(2), "{wrong:?}");
-        assert!(err(&refused).contains(told), "{wrong:?}: {}", err(&refused));
+    for (way, wanted) in Way::ALL.into_iter().zip([times(1000, 1000, 2), 2.0 * times(1000, 1000, 2)]) {
+        let found = way.predicted(&fitted, tokens);
+        assert!((found / wanted - 1.0).abs() < 0.1, "{way:?}: {found} {wanted}");
     }
 }
 
 /// A table that is not one, or not of what is fitted.
 #[test]
 fn wrong_tables_are_refused() {
-    let table = "collective,devices,bytes,us\nAllGather,4,1024,20\n";
-    for (wrong, told) in [
-        (&["calibrate"][..], "required"),
-        (&["calibrate", "--table", "-"], "--fit"),
-        (&["calibrate", "--table", "-", "--fit", "products"], "missing column `m`"),
-        (&["calibrate", "--table", "-", "--fit", "collectives", "--network", "dcn"], "network"),
-        (&["calibrate", "--table", "-", "--fit", "collectives", "--only", "devices=3"], "no line has devices=3"),
+    let collectives = "collective,devices,bytes,us\nAllGather,4,1024,20\n";
+    let experts = "devices,hidden,tokens,topk,experts,dispatch_us,combine_us\n2,64,1,1,2,20,20\n";
+    for (table, wrong, told) in [
+        (collectives, &["calibrate"][..], "required"),
+        (collectives, &["calibrate", "--table", "-"], "--fit"),
+        (collectives, &["calibrate", "--table", "-", "--fit", "products"], "missing column `m`"),
+        (collectives, &["calibrate", "--table", "-", "--fit", "collectives", "--network", "dcn"], "network"),
+        (
+            collectives,
+            &["calibrate", "--table", "-", "--fit", "collectives", "--only", "devices=3"],
+            "no line has devices=3",
+        ),
+        (experts, &["calibrate", "--table", "-", "--fit", "collectives"], "missing column `collective` or `kind`"),
+        (experts, &["calibrate", "--table", "-", "--fit", "experts", "--only", "topk=3"], "no line has topk=3"),
     ] {
         let refused = shardc(wrong, table.as_bytes());
         assert_eq!(refused.status.code(), Some(2), "{wrong:?}");

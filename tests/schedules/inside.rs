@@ -1,4 +1,4 @@
-//! Sums along one axis between a scatter and a gather along the others: proven, correct on numbers, and with fewer hops.
+//! Sums along some axes between a scatter and a gather along others: proven, correct on numbers, and with fewer hops.
 
 use itertools::Itertools;
 use shardc::compiler::{self, Options, Overlapping};

@@ -1,7 +1,7 @@
 //! Compares the lower bounds with all sets of devices and all partitions of small networks.
 
-mod far;
 mod net;
+mod together;
 
 use itertools::Itertools;
 use net::{Fraction, Net};

@@ -28,7 +28,7 @@ const WORTH: u128 = 128;
 
 /// A bound that counts hops and bytes.
 #[derive(Clone, Debug)]
-struct Far {
+struct Together {
     time: Time,
     reason: Reason,
 }
@@ -45,15 +45,15 @@ struct Data {
 impl Regular<'_> {
     /// The certificate, raised to the bounds by hops and bytes if they are higher.
     pub(super) fn raised(&self, certificate: Certificate, collective: &Collective, from: &Layout) -> Certificate {
-        let far = self.data(collective).and_then(|data| {
+        let found = self.data(collective).and_then(|data| {
             let is_sent = matches!(collective, Collective::ReduceScatter { .. });
             let bounds = self.by_distance(data, is_sent, from).into_iter().chain(self.in_one_round(data, from));
-            bounds.max_by_key(|far| far.time)
+            bounds.max_by_key(|found| found.time)
         });
         let simple = certificate.bound.time();
-        match far.filter(|far| far.time > simple + Time::from_ticks(simple.ticks() / WORTH)) {
-            Some(Far { time, reason }) => {
-                Certificate { bound: Bound { far: time, ..certificate.bound }, reason, ..certificate }
+        match found.filter(|found| found.time > simple + Time::from_ticks(simple.ticks() / WORTH)) {
+            Some(Together { time, reason }) => {
+                Certificate { bound: Bound { together: time, ..certificate.bound }, reason, ..certificate }
             }
             None => certificate,
         }
@@ -90,7 +90,7 @@ impl Regular<'_> {
     }
 
     /// The highest bound over all distances.
-    fn by_distance(&self, Data { each, most }: Data, is_sent: bool, from: &Layout) -> Option<Far> {
+    fn by_distance(&self, Data { each, most }: Data, is_sent: bool, from: &Layout) -> Option<Together> {
         let (scale, units) = (self.topology.scale, self.units(from));
         // A hop takes the larger of its latency and its bytes, or one after the other.
         let last = match self.topology.hardware.hop_rule {
@@ -107,11 +107,11 @@ impl Regular<'_> {
         let farthest_first = self.distances().into_iter().rev().filter(|(away, _)| *away > Time::ZERO);
         let (time, away, load) = farthest_first.map(at).max_by_key(|(time, ..)| *time)?;
         let region = self.region(AxisSet::NONE, load, units);
-        Some(Far { time, reason: Reason::Far { region, away: show_seconds(scale.seconds(away)), is_sent } })
+        Some(Together { time, reason: Reason::Far { region, away: show_seconds(scale.seconds(away)), is_sent } })
     }
 
     /// The bound where all devices of a group are one hop apart: a message from each to each, or two hops in sequence.
-    fn in_one_round(&self, Data { each, .. }: Data, from: &Layout) -> Option<Far> {
+    fn in_one_round(&self, Data { each, .. }: Data, from: &Layout) -> Option<Together> {
         // The device itself, and all others.
         let [_, (away, _)] = self.distances()[..] else { return None };
         let axis = self.apart(self.roles.group).exactly_one().ok()?;
@@ -123,7 +123,7 @@ impl Regular<'_> {
         };
         let pieces = each.saturating_mul((self.n - 1).saturating_sub(ends));
         let load = Load::new(pieces, self.border(AxisSet::NONE)).time(self.units(from), self.topology.scale);
-        Some(Far { time: (least + load).min(least * 2), reason: Reason::Rounds })
+        Some(Together { time: (least + load).min(least * 2), reason: Reason::Rounds })
     }
 
     /// The devices of a group by their distance from one at the end of all lines, in ascending order.
