@@ -7,6 +7,10 @@ use crate::operator::Operator;
 use crate::shift::Shift;
 use crate::units::Bytes;
 
+mod loads;
+
+pub use loads::Loads;
+
 /// A collective over the whole mesh, or a free local slice: an edge between two shardings of one array.
 ///
 /// `dim` is an index into the dims of the array. Gathers remove suffixes of the axes of a dim, and new axes become its
@@ -353,6 +357,11 @@ impl Collective {
             let n = n();
             (count * local * others(n)).div_ceil(u128::from(n) * byte)
         };
+        let slots = |loads: Loads| u128::from(loads.received(mesh)) * u128::from(loads.slot());
+        if let Some(elements) = Loads::of(self, from, mesh).map(slots) {
+            let bytes = (elements * u128::from(from.dtype.bits())).div_ceil(byte);
+            return Bytes(u64::try_from(bytes).unwrap_or(u64::MAX));
+        }
         let bytes = match self {
             Collective::AllGather { .. } => (local * others(n())).div_ceil(byte),
             Collective::ReduceScatter { .. } | Collective::AllToAll { .. } => shares(1),
@@ -428,6 +437,7 @@ mod tests {
                 open,
                 ..Sharding::default()
             },
+            used: None,
         };
         let none = AxisSet::NONE;
         let scatter = Collective::reduce_scatter(Axes::one(x), 1, 2);

@@ -94,7 +94,7 @@ pub fn holds_inputs(program: &Program) -> Result<(), Breach> {
         };
         Sharding::replicated(value.dims.len()).local_bytes(value.dtype, &value.dims, mesh).0.div_ceil(shared)
     };
-    let is_given = |value: &&Value| matches!(value.definition, Definition::Input { supply } if supply.is_given());
+    let is_given = |value: &&Value| matches!(&value.definition, Definition::Input { supply } if supply.is_given());
     let held = program.values.iter().filter(is_given).map(bytes).fold(0, u64::saturating_add);
     for limit in program.limits.iter().filter(|limit| limit.measure == Measure::Memory) {
         if u128::from(held) > limit.amount.value {

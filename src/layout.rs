@@ -7,6 +7,10 @@ use crate::units::Bytes;
 use std::fmt::Write as _;
 use std::ops::Range;
 
+mod used;
+
+pub use used::Used;
+
 /// A dim of the program, as an index into [`Dims`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DimId(pub u32);
@@ -204,9 +208,16 @@ pub struct Layout {
     pub dims: Vec<Dim>,
     /// Sharding, with one entry per dim.
     pub sharding: Sharding,
+    /// The part that may differ from 0, if it is known. It is of the whole array: see [`Layout::loads`].
+    pub used: Option<Used>,
 }
 
 impl Layout {
+    /// The part that may differ from 0, if it is known of an array with these dims. A part of the array has other ones.
+    pub fn loads(&self) -> Option<&Used> {
+        self.used.as_ref().filter(|used| used.fits(&self.dims))
+    }
+
     /// Extents of one shard.
     pub fn local_extents(&self, mesh: &Mesh) -> Vec<u64> {
         self.dims.iter().zip(&self.sharding.dims).map(|(dim, axes)| dim.size / axes.group_size(mesh)).collect()
@@ -255,7 +266,7 @@ mod tests {
         let mut dims = Dims::default();
         let i = dims.add(Some("I".into()), 12);
         let sharding = Sharding { dims: vec![[x, y].into_iter().collect()], ..Sharding::replicated(1) };
-        let layout = Layout { dtype: DType::I8, dims: vec![i], sharding };
+        let layout = Layout { dtype: DType::I8, dims: vec![i], sharding, used: None };
         assert_eq!(layout.brackets(&mesh, &dims), "[I_XY]");
         assert_eq!(layout.local_extents(&mesh), [2]);
         assert_eq!(layout.sharding.local_range(0, 12, &mesh, DeviceId(4)), 8..10);

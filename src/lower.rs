@@ -293,7 +293,7 @@ fn array(program: &Program, id: ValueId) -> Array {
     let value = program.value(id);
     let operands: Vec<ArrayId> = value.definition.operands().iter().map(|operand| array_id(*operand)).collect();
     let definition = match &value.definition {
-        Definition::Input { supply } => Dense::Input { supply: *supply },
+        Definition::Input { supply } => Dense::Input { supply: supply.clone() },
         Definition::Product { operands: [left, right], .. } => {
             Dense::Product { operands: [array_id(*left), array_id(*right)], einsum: program.einsum(id) }
         }

@@ -204,7 +204,7 @@ fn mark(tried: &mut [Tried]) {
 pub fn opened(source: &str, program: &Program) -> String {
     rewritten(source, |name, _| {
         let input = |value: &&crate::program::Value| {
-            matches!(value.definition, Definition::Input { supply } if supply.is_given())
+            matches!(&value.definition, Definition::Input { supply } if supply.is_given())
                 && value.name.as_deref() == Some(name)
         };
         let value = program.values.iter().find(input)?;

@@ -11,6 +11,7 @@ use crate::plan::{Plan, StepId, StepOp};
 use crate::program::{Alias, Definition, Using, ValueId, Wanted};
 use crate::span::Span;
 use crate::supply::Supply;
+use itertools::Itertools;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Rewrites statements of a plan, in source order.
@@ -571,10 +572,14 @@ impl<'a> Speller<'a> {
                 None => self.fresh("A"),
             };
             self.bind_written(id, value, name.clone());
-            let is_donated = plan.program.value(value).definition == Definition::Input { supply: Supply::Donated };
-            let donated = if is_donated { " donated" } else { "" };
-            let brackets = self.wanted_brackets(value, id);
-            lines.push(format!("{name}: {}{brackets}{donated}", plan.program.value(value).dtype));
+            let (brackets, dtype) = (self.wanted_brackets(value, id), plan.program.value(value).dtype);
+            lines.push(match &plan.program.value(value).definition {
+                Definition::Input { supply: Supply::Table(table) } => {
+                    format!("{name}{brackets} = table({})", table.elements().iter().join(", "))
+                }
+                Definition::Input { supply: Supply::Donated } => format!("{name}: {dtype}{brackets} donated"),
+                _ => format!("{name}: {dtype}{brackets}"),
+            });
         }
         lines
     }

@@ -12,13 +12,15 @@
 //! - reduced to all: `g - 1` times until the first place has it, and once more into each other one of the `g·r`;
 //! - exchanged: over its distance `d`, and once more for each further copy.
 
+use super::demand::Roles;
 use super::load::{Load, Units};
-use crate::collective::Collective;
+use crate::collective::{Collective, Loads};
 use crate::layout::{Layout, Sharding};
 use crate::mesh::{AxisId, AxisSet, DeviceId};
 use crate::topology::Topology;
 use crate::units::Time;
 use itertools::Itertools;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Limit on the blocks of a dim split by a list of axes; above it, staying blocks are not counted.
 const MOST_BLOCKS: u64 = 1 << 16;
@@ -137,12 +139,44 @@ impl Places<'_> {
                 let all = whole(to).saturating_mul(places * copies + places - 2);
                 if super::adds(collective, from, self.topology) { all / 2 } else { all }
             }
+            Collective::AllToAll { .. } | Collective::Reshard { .. } if from.loads().is_some() => {
+                Loads::of(collective, from, mesh).map_or(0, |loads| self.loaded(collective, from, &loads))
+            }
             Collective::AllToAll { .. } => self.exchanged(whole(&from.sharding), group, copies),
             Collective::Permute { .. } => self.moved(whole(&from.sharding), &from.sharding, to),
             Collective::Reshard { .. } => self.resharded(collective, from, to),
             // A weaker bound, of the bytes that a device receives, is in `parts.rs`.
             Collective::Shift(_) | Collective::Slice { .. } | Collective::Open { .. } => 0,
         }
+    }
+
+    /// The used bytes that places lack; each of them crosses at least one link.
+    fn loaded(&self, collective: &Collective, from: &Layout, loads: &Loads) -> u128 {
+        let mesh = &self.topology.mesh;
+        let Loads { cells, .. } = loads;
+        if u128::from(cells.count()) * (mesh.device_count() as u128) > MOST_LOOKED_AT {
+            return 0;
+        }
+        let Roles { group, other, .. } = Roles::new(collective, from, mesh);
+        // A cell in a place, of the groups that have other data.
+        let mut there: BTreeSet<(u64, u64, u64)> = BTreeSet::new();
+        let mut needed: BTreeMap<(u64, u64, u64), u64> = BTreeMap::new();
+        for device in mesh.devices() {
+            let of = |axes: AxisSet| mesh.rank(device, axes.iter());
+            let (data, place) = (of(other), of(self.counted));
+            let rank = usize::try_from(of(group)).expect("a rank");
+            for number in 0..cells.count() {
+                let cell = cells.cell(number);
+                if cells.before.has(rank, &cell) {
+                    there.insert((data, place, number));
+                } else if cells.after.has(rank, &cell) {
+                    needed.entry((data, place, number)).or_insert_with(|| loads.in_cell(device, &cell, mesh));
+                }
+            }
+        }
+        let lacking = needed.into_iter().filter(|(key, _)| !there.contains(key));
+        let slots: u128 = lacking.map(|(_, slots)| u128::from(slots)).sum();
+        slots * u128::from(from.dtype.least_bytes(loads.slot()))
     }
 
     /// Bytes times links between places, where each place of a group sends each other one an equal part.

@@ -106,7 +106,10 @@ fn with_switches(graph: &Graph, devices: &[bool]) -> Vec<bool> {
 fn least_cuts_find_all(demand: &Demand) -> bool {
     let one_place_each = demand.places.iter().all(|devices| devices.len() == 1);
     let gathered = demand.pieces.iter().all(|piece| piece.contributions.len() == 1)
-        && demand.pieces.windows(2).all(|pair| pair[0].needers == pair[1].needers);
+        && demand
+            .pieces
+            .windows(2)
+            .all(|pair| (&pair[0].needers, pair[0].weight) == (&pair[1].needers, pair[1].weight));
     demand.groups == 1
         && (gathered || demand.pieces.iter().all(|piece| piece.contributions.len() > 1) && one_place_each)
 }
@@ -184,22 +187,23 @@ fn least_cut(graph: &Graph, demand: &Demand, anchor: &Anchor, guess: Load) -> (O
     }
     let mut wanted = 0u128;
     for piece in &demand.pieces {
+        let weight = u128::from(piece.weight);
         match entering(piece, anchor) {
-            Entering::Surely => wanted += 1,
+            Entering::Surely => wanted += weight,
             // If a holder is inside, the piece need not enter, and its cost is cut.
             Entering::UnlessHeld(holders) => {
-                wanted += 1;
+                wanted += weight;
                 let node = flow.add_node();
-                flow.add(source, node, guess.capacity);
+                flow.add(source, node, weight.saturating_mul(guess.capacity));
                 for device in holders {
                     flow.add(node, *device, UNLIMITED);
                 }
             }
             // If a device that needs the piece is outside, its cost is cut.
             Entering::IfAllNeed(needers) => {
-                wanted += 1;
+                wanted += weight;
                 let node = flow.add_node();
-                flow.add(node, sink, guess.capacity);
+                flow.add(node, sink, weight.saturating_mul(guess.capacity));
                 for device in needers {
                     flow.add(*device, node, UNLIMITED);
                 }

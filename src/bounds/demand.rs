@@ -1,6 +1,7 @@
 //! The data a collective must deliver: the definition from which all bounds on sets of devices follow.
 
 use crate::collective::Collective;
+use crate::collective::Loads;
 use crate::layout::Layout;
 use crate::mesh::{AxisSet, DeviceId, Mesh};
 use crate::shift::{self, Shift};
@@ -14,6 +15,8 @@ pub struct Piece {
     pub contributions: Vec<Vec<usize>>,
     /// The devices that need it.
     pub needers: Vec<usize>,
+    /// Its size, as a multiple of the size of all pieces of a demand; at least 1.
+    pub weight: u64,
 }
 
 impl Piece {
@@ -24,7 +27,7 @@ impl Piece {
     }
 }
 
-/// All pieces of a collective in all its groups, of equal size.
+/// All pieces of a collective in all its groups, of equal size up to their weights.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Demand {
     /// Numerator of the piece size: a piece has `bytes / divisor` bytes.
@@ -110,20 +113,23 @@ impl Demand {
         // Of the array of a root, groups without it have nothing.
         let has = |device: &usize| u32::try_from(*device).is_ok_and(|at| from.sharding.is_on(DeviceId(at), mesh));
         let groups = by_group.iter().filter(|(_, devices)| devices.iter().any(has)).map(|(group, _)| *group);
-        let moved = |holders: Vec<usize>, needers: Vec<usize>| Piece { contributions: vec![holders], needers };
+        let weighted =
+            |holders: Vec<usize>, needers: Vec<usize>, weight| Piece { contributions: vec![holders], needers, weight };
+        let moved = |holders: Vec<usize>, needers: Vec<usize>| weighted(holders, needers, 1);
+        let loads = Loads::of(collective, from, mesh);
         let pairs = || groups.clone().flat_map(|group| (0..n).map(move |rank| (group, rank)));
         let pieces: Vec<Piece> = match collective {
             Collective::AllGather { .. } => {
                 pairs().map(|(group, rank)| moved(at(group, rank), by_group[&group].clone())).collect()
             }
             Collective::ReduceScatter { .. } => pairs()
-                .map(|(group, rank)| Piece { contributions: everyone(group), needers: at(group, rank) })
+                .map(|(group, rank)| Piece { contributions: everyone(group), needers: at(group, rank), weight: 1 })
                 .collect(),
             Collective::AllReduce { .. } => groups
                 .clone()
-                .map(|group| Piece { contributions: everyone(group), needers: by_group[&group].clone() })
+                .map(|group| Piece { contributions: everyone(group), needers: by_group[&group].clone(), weight: 1 })
                 .collect(),
-            Collective::AllToAll { .. } => pairs()
+            Collective::AllToAll { .. } if loads.is_none() => pairs()
                 .flat_map(|(group, source)| (0..n).map(move |to| (group, source, to)))
                 .filter(|(_, source, to)| source != to)
                 .map(|(group, source, to)| moved(at(group, source), at(group, to)))
@@ -140,8 +146,9 @@ impl Demand {
                 }
                 shards.into_values().map(|(holders, needers)| moved(holders, needers)).collect()
             }
-            Collective::Reshard { to, .. } => {
-                let cells = collective.cells(&from.sharding, to, mesh);
+            Collective::AllToAll { .. } | Collective::Reshard { .. } => {
+                let to = collective.apply(&from.sharding, mesh).unwrap_or_default();
+                let cells = collective.cells(&from.sharding, &to, mesh);
                 let those = |group: u64, has: &dyn Fn(usize) -> bool| -> Vec<usize> {
                     let ranks = (0..n).filter(|rank| has(usize::try_from(*rank).expect("a rank")));
                     ranks.flat_map(|rank| at(group, rank)).collect()
@@ -150,11 +157,16 @@ impl Demand {
                     let cell = cells.cell(number);
                     let holders = those(group, &|rank| cells.before.has(rank, &cell));
                     let needers = those(group, &|rank| cells.after.has(rank, &cell));
-                    moved(holders, needers)
+                    let first = holders.first().and_then(|device| u32::try_from(*device).ok()).unwrap_or_default();
+                    let weight = loads.as_ref().map_or(1, |loads| loads.in_cell(DeviceId(first), &cell, mesh));
+                    weighted(holders, needers, weight)
                 };
                 let numbers = |group| (0..cells.count()).map(move |number| (group, number));
                 let pieces = groups.clone().flat_map(numbers).map(of);
-                pieces.filter(|piece| piece.needers.iter().any(|at| !piece.contributions[0].contains(at))).collect()
+                let is_sent = |piece: &Piece| {
+                    piece.weight > 0 && piece.needers.iter().any(|at| !piece.contributions[0].contains(at))
+                };
+                pieces.filter(is_sent).collect()
             }
             Collective::Broadcast { .. } => {
                 let root = from.sharding.root_along(roles.group.in_order(), mesh).unwrap_or_default();
@@ -172,7 +184,11 @@ impl Demand {
             }
             Collective::Slice { .. } | Collective::Open { .. } => Vec::new(),
         };
+        let slots = loads.map(|loads| from.local_elements(mesh) / loads.slot().max(1));
         let (divisor, full) = match collective {
+            Collective::AllToAll { .. } | Collective::Reshard { .. } if slots.is_some() => {
+                (u128::from(slots.unwrap_or(1)), local.saturating_mul(u128::from(n)))
+            }
             Collective::ReduceScatter { .. } => (u128::from(n), local),
             Collective::Reshard { to, .. } => {
                 let in_block = collective.cells(&from.sharding, to, mesh).in_block();
@@ -210,7 +226,7 @@ impl Demand {
         Demand {
             bytes,
             divisor: 1,
-            pieces: vec![Piece { contributions: vec![vec![root]], needers: needers.clone() }],
+            pieces: vec![Piece { contributions: vec![vec![root]], needers: needers.clone(), weight: 1 }],
             places: needers.iter().map(|device| vec![*device]).collect(),
             ranks: needers.iter().map(|device| vec![*device]).collect(),
             groups: 1,
@@ -219,8 +235,8 @@ impl Demand {
         }
     }
 
-    /// Number of pieces that must enter a set of devices.
+    /// Weight of the pieces that must enter a set of devices.
     pub fn entering(&self, inside: &[bool]) -> u128 {
-        self.pieces.iter().filter(|piece| piece.must_enter(inside)).count() as u128
+        self.pieces.iter().filter(|piece| piece.must_enter(inside)).map(|piece| u128::from(piece.weight)).sum()
     }
 }

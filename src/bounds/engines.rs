@@ -27,6 +27,8 @@ fn mean(collective: &Collective, from: &Layout, topology: &Topology) -> Option<(
         Collective::AllGather { .. } => (n * replicas * (n - 1), 1),
         Collective::ReduceScatter { .. } => (n * (n + replicas - 2), n),
         Collective::AllReduce { .. } => (n + n * replicas - 2, 1),
+        // Of an array that is partly used, less is sent.
+        Collective::AllToAll { .. } if from.loads().is_some() => return None,
         Collective::AllToAll { .. } => (n * replicas * (n - 1), n),
         Collective::Broadcast { .. } => (replicas * (n - 1), 1),
         Collective::Permute { .. } | Collective::Reshard { .. } | Collective::Shift(_) => return None,

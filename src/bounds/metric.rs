@@ -40,7 +40,8 @@ fn load(graph: &Graph, demand: &Demand, measure: Measure) -> Load {
     let axis = measure.axis();
     let crossed = farthest(graph, demand, Length::Links(axis))
         .iter()
-        .map(|far| far.map_or(u128::from(u32::MAX), Time::ticks))
+        .zip(&demand.pieces)
+        .map(|(far, piece)| far.map_or(u128::from(u32::MAX), Time::ticks).saturating_mul(u128::from(piece.weight)))
         .sum();
     let counted = graph.links().filter(|link| axis.is_none() || link.axis == axis);
     Load::new(crossed, counted.map(|link| graph.capacity(link)).sum())

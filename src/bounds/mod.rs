@@ -38,6 +38,7 @@ mod sets;
 
 pub use reason::{Reason, Region};
 
+use crate::collective::Loads;
 use crate::collective::{Collective, CollectiveKind};
 use crate::layout::Layout;
 use crate::mesh::{AxisSet, DeviceId};
@@ -98,7 +99,7 @@ pub fn collective(collective: &Collective, from: &Layout, topology: &Topology) -
 fn bound_on(graph: &OnceCell<Graph>, collective: &Collective, from: &Layout, topology: &Topology) -> Bound {
     let graph = || graph.get_or_init(|| Graph::of(topology));
     let links = match Shape::of(topology) {
-        _ if is_by_cells(collective) => match by_cells(collective, from, topology) {
+        _ if is_by_cells(collective, from) => match by_cells(collective, from, topology) {
             Some(demand) => irregular::bound(graph(), &demand, topology.scale),
             None => parts::bound(collective, from, topology),
         },
@@ -154,7 +155,7 @@ impl<'a> Bounds<'a> {
     pub fn collective(&self, collective: &Collective, from: &Layout) -> Bound {
         // With irregular links, the bound of a permutation depends on its pairs.
         let by_whom = matches!(collective, Collective::Permute { .. }) && !self.regular;
-        if by_whom || is_by_cells(collective) {
+        if by_whom || is_by_cells(collective, from) {
             let key = (collective.clone(), from.clone());
             let found = || bound_on(&self.graph, collective, from, self.topology);
             return *self.moves.borrow_mut().entry(key).or_insert_with(found);
@@ -173,7 +174,7 @@ impl<'a> Bounds<'a> {
 pub fn certificate(collective: &Collective, from: &Layout, topology: &Topology) -> Certificate {
     let certificate = by_hops_or_bytes(collective, from, topology);
     match Shape::of(topology) {
-        Shape::Regular if !is_by_cells(collective) && !adds(collective, from, topology) => {
+        Shape::Regular if !is_by_cells(collective, from) && !adds(collective, from, topology) => {
             regular::raised(certificate, collective, from, topology)
         }
         _ => certificate,
@@ -192,7 +193,7 @@ pub fn by_hops_or_bytes(collective: &Collective, from: &Layout, topology: &Topol
 /// The bound from links.
 fn by_links(collective: &Collective, from: &Layout, topology: &Topology) -> Certificate {
     match Shape::of(topology) {
-        _ if is_by_cells(collective) => match by_cells(collective, from, topology) {
+        _ if is_by_cells(collective, from) => match by_cells(collective, from, topology) {
             Some(demand) => irregular::certificate(&Graph::of(topology), &demand, &topology.machine, topology.scale),
             None => parts::certificate(collective, from, topology),
         },
@@ -212,8 +213,9 @@ fn by_links(collective: &Collective, from: &Layout, topology: &Topology) -> Cert
 }
 
 /// Whether devices receive unequal parts of blocks.
-fn is_by_cells(collective: &Collective) -> bool {
-    matches!(collective, Collective::Reshard { .. } | Collective::Shift(_))
+fn is_by_cells(collective: &Collective, from: &Layout) -> bool {
+    let has_loads = || matches!(collective, Collective::AllToAll { .. }) && from.loads().is_some();
+    matches!(collective, Collective::Reshard { .. } | Collective::Shift(_)) || has_loads()
 }
 
 /// The cells that a move between any two shardings, or along a dim, moves between which devices; `None` if these or the
@@ -223,8 +225,12 @@ fn by_cells(collective: &Collective, from: &Layout, topology: &Topology) -> Opti
     let whole = topology.axes.iter().all(|links| links.apart == 1);
     let cells = || match collective {
         Collective::Reshard { to, .. } => collective.cells(&from.sharding, to, mesh).count(),
+        Collective::AllToAll { axes, .. } => axes.group_size(mesh).saturating_pow(2),
         _ => 1,
     };
+    if whole && Loads::of(collective, from, mesh).is_some() {
+        return Some(Demand::new(collective, from, mesh));
+    }
     let is_small = whole && mesh.device_count() <= irregular::MOST_DEVICES && cells() <= MOST_CELLS;
     is_small.then(|| Demand::new(collective, from, mesh))
 }

@@ -45,12 +45,14 @@ fn of_single_devices(devices: usize, demand: &Demand) -> (Vec<u128>, Vec<u128>) 
     let (mut into, mut out_of) = (vec![0; devices], vec![0; devices]);
     for piece in &demand.pieces {
         for device in &piece.needers {
-            into[*device] += u128::from(piece.contributions.iter().any(|holders| !holders.contains(device)));
+            let lacks = piece.contributions.iter().any(|holders| !holders.contains(device));
+            into[*device] += u128::from(lacks) * u128::from(piece.weight);
         }
         let only: BTreeSet<usize> =
             piece.contributions.iter().filter(|holders| holders.len() == 1).flatten().copied().collect();
         for device in only {
-            out_of[device] += u128::from(piece.needers.iter().any(|needer| *needer != device));
+            let leaves = piece.needers.iter().any(|needer| *needer != device);
+            out_of[device] += u128::from(leaves) * u128::from(piece.weight);
         }
     }
     (into, out_of)

@@ -3,6 +3,7 @@
 use super::load::{self, Units};
 use super::{Bound, Certificate, Reason, is_by_cells};
 use crate::collective::Collective;
+use crate::collective::Loads;
 use crate::layout::Layout;
 use crate::mesh::{Axes, AxisId, AxisSet, Wiring};
 use crate::topology::Topology;
@@ -20,10 +21,14 @@ struct Load {
 
 /// The bound of one collective, and what it counts.
 pub(super) fn certificate(collective: &Collective, from: &Layout, topology: &Topology) -> Certificate {
+    // Of an array that is partly used, less is sent.
+    if Loads::of(collective, from, &topology.mesh).is_some() {
+        return Certificate { bound: Bound::default(), reason: Reason::Nothing, largest: false };
+    }
     let (bound, load) = bound_and_load(collective, from, topology);
     let reason = match load {
         _ if bound.latency > bound.bandwidth => Reason::Hops,
-        Some(Load { bytes, divisor, .. }) if is_by_cells(collective) => {
+        Some(Load { bytes, divisor, .. }) if is_by_cells(collective, from) => {
             Reason::Device { bytes: Bytes(u64::try_from(bytes / divisor).unwrap_or(u64::MAX)) }
         }
         Some(Load { bytes, divisor, capacity }) => Reason::Shared {
@@ -37,6 +42,9 @@ pub(super) fn certificate(collective: &Collective, from: &Layout, topology: &Top
 
 /// The bound of one collective.
 pub(super) fn bound(collective: &Collective, from: &Layout, topology: &Topology) -> Bound {
+    if Loads::of(collective, from, &topology.mesh).is_some() {
+        return Bound::default();
+    }
     bound_and_load(collective, from, topology).0
 }
 

@@ -59,7 +59,7 @@ fn between(graph: &Graph) -> Vec<usize> {
 struct Walk {
     /// Members, as bits.
     devices: u32,
-    /// Number of pieces that must enter.
+    /// Weight of the pieces that must enter.
     entering: u128,
     /// The least capacity into it, with free switches on the cheaper side.
     border: u128,
@@ -86,6 +86,8 @@ struct State {
     needers: usize,
     /// Contributions that no device inside holds.
     missing: usize,
+    /// Its weight.
+    weight: u64,
 }
 
 impl State {
@@ -132,7 +134,7 @@ impl Walk {
             for device in piece.needers.iter().chain(piece.contributions.iter().flatten()) {
                 walk.touches[*device].insert(number);
             }
-            walk.pieces.push(State { needers: 0, missing: piece.contributions.len() });
+            walk.pieces.push(State { needers: 0, missing: piece.contributions.len(), weight: piece.weight });
         }
         walk
     }
@@ -164,9 +166,10 @@ impl Walk {
         self.entering += self.entering_beside(node);
     }
 
-    /// Pieces that must enter and of which this device needs or holds something.
+    /// Weight of the pieces that must enter and of which this device needs or holds something.
     fn entering_beside(&self, device: usize) -> u128 {
-        self.touches[device].iter().filter(|piece| self.pieces[**piece].must_enter()).count() as u128
+        let pieces = self.touches[device].iter().map(|piece| self.pieces[*piece]);
+        pieces.filter(|piece| piece.must_enter()).map(|piece| u128::from(piece.weight)).sum()
     }
 
     /// The capacity into the set over the links of this node, and through the switches next to it.

@@ -287,7 +287,7 @@ impl Listing<'_> {
                 let block = blocks[0].as_deref().unwrap_or_default();
                 placed(view, region).into_iter().map(|place| block[place].clone()).collect()
             }
-            OpKind::Assemble { view, places } => {
+            OpKind::Assemble { view, places, .. } => {
                 let there = blocks.iter().zip(places).filter_map(|(block, region)| Some((block.as_ref()?, region)));
                 let cells = there.flat_map(|(block, region)| placed(view, region).into_iter().zip(block.iter()));
                 let by_place: BTreeMap<usize, &Cell> = cells.collect();

@@ -18,7 +18,7 @@ use crate::operator::Operator;
 use crate::plan::{Plan, StepId, StepOp};
 use crate::program::{Definition, Program, ValueId};
 use crate::shift::{Part, Shift};
-use crate::supply::Supply;
+use crate::supply::{Supply, Table};
 use itertools::Itertools;
 use std::ops::Range;
 
@@ -160,15 +160,24 @@ pub(super) fn pieces(layout: &Layout) -> Option<Axes> {
 /// The inputs that the caller passes, in order.
 pub(super) fn given(plan: &Plan) -> Vec<StepId> {
     plan.ids()
-        .filter(|id| plan.step(*id).op == StepOp::Input && counted(&plan.program, plan.step(*id).value).is_none())
+        .filter(|id| plan.step(*id).op == StepOp::Input && generated(&plan.program, plan.step(*id).value).is_none())
         .collect()
 }
 
-/// The length of an array that holds the positions along its dim.
-pub(super) fn counted(program: &Program, id: ValueId) -> Option<u64> {
+/// An array that each device makes by itself.
+pub(super) enum Generated<'a> {
+    /// The positions along its dim, of this length.
+    Places(u64),
+    /// These elements.
+    Table(&'a Table),
+}
+
+/// The array of a value that each device makes by itself, without padding.
+pub(super) fn generated(program: &Program, id: ValueId) -> Option<Generated<'_>> {
     let value = program.value(id);
-    match value.definition {
-        Definition::Input { supply: Supply::Counted } => Some(program.dims.size(value.dims[0].id)),
+    match &value.definition {
+        Definition::Input { supply: Supply::Counted } => Some(Generated::Places(program.dims.size(value.dims[0].id))),
+        Definition::Input { supply: Supply::Table(table) } => Some(Generated::Table(table)),
         _ => None,
     }
 }

@@ -172,7 +172,7 @@ mod tests {
                         _ => {}
                     }
                 }
-                let layout = Layout { dtype: DType::F32, dims: pair.to_vec(), sharding: sharding.clone() };
+                let layout = Layout { dtype: DType::F32, dims: pair.to_vec(), sharding: sharding.clone(), used: None };
                 let blocks = Blocks::new(&layout, &mesh, &dims);
                 assert_eq!(blocks.count() * blocks.holders(), 12);
                 for (block, device) in itertools::iproduct!(blocks.all().collect_vec(), mesh.devices().collect_vec()) {

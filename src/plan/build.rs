@@ -129,8 +129,8 @@ impl<'a> Built<'a> {
         steps.node_indices().filter_map(|id| {
             let StepOp::Collective(collective) = &steps[id].op else { return None };
             let operand = steps.neighbors_directed(id, Direction::Incoming).next()?;
-            let dims = steps[id].layout.dims.clone();
-            Some((collective.clone(), Layout { dims, ..steps[operand].layout.clone() }))
+            let Layout { dims, used, .. } = steps[id].layout.clone();
+            Some((collective.clone(), Layout { dims, used, ..steps[operand].layout.clone() }))
         })
     }
 
@@ -356,8 +356,7 @@ impl Builder<'_> {
 
     fn push_collective(&mut self, id: ValueId, collective: Collective, operand: StepId, user: ValueId) -> StepId {
         // A renamed or moved value keeps the layout of its first step; the dims are those of the value.
-        let dims = self.program.value(id).dims.clone();
-        let from = Layout { dims, ..self.steps[operand].layout.clone() };
+        let from = self.program.layout(id, self.steps[operand].layout.sharding.clone());
         let to = collective.apply(&from.sharding, &self.program.mesh).expect("an edge of the graph");
         let cost = self.search.costs.collective(&collective, &from);
         let layout = Layout { sharding: to, ..from };

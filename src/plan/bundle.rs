@@ -245,6 +245,6 @@ impl Alike {
         let dim = Dim { id: DimId(0), size: end.checked_mul(parts)?.checked_mul(here.group_size(mesh))? };
         let first = operand(members.first()?.step);
         let sharding = Sharding { dims: vec![here], ..first.sharding.clone() };
-        Some((members, Layout { dtype: first.dtype, dims: vec![dim], sharding }))
+        Some((members, Layout { dtype: first.dtype, dims: vec![dim], sharding, used: None }))
     }
 }

@@ -7,6 +7,7 @@ use super::few;
 use super::{Allowed, Cost, Costs, Objective};
 use crate::collective::Collective;
 use crate::dtype::DType;
+use crate::layout::Used;
 use crate::layout::{Dim, Layout, Sharding};
 use crate::mesh::{Axes, AxisId, AxisSet, Mesh};
 use crate::topology::LocalMoves;
@@ -208,6 +209,8 @@ impl Pricing<'_> {
 pub(super) struct Space {
     dtype: DType,
     dims: Vec<Dim>,
+    /// The part that may differ from 0, if it is known.
+    used: Option<Used>,
     /// The axes that its layouts may have.
     axes: AxisSet,
     shardings: Vec<Sharding>,
@@ -294,10 +297,16 @@ impl<Origin> Distances<Origin> {
 }
 
 impl Space {
-    pub(super) fn new(dtype: DType, dims: Vec<Dim>, axes: AxisSet, budget: MoveBudget) -> Space {
+    ///
+    /// - `used`: the part of the array that may differ from 0, if it is known.
+    pub(super) fn new(
+        (dtype, dims, used): (DType, Vec<Dim>, Option<Used>),
+        axes: AxisSet,
+        budget: MoveBudget,
+    ) -> Space {
         let (shardings, nodes, edges, written) = (Vec::new(), FxHashMap::default(), Vec::new(), Vec::new());
         let prices = vec![Price::default()];
-        Space { dtype, dims, axes, shardings, nodes, edges, prices, written, budget, work: 0 }
+        Space { dtype, dims, used, axes, shardings, nodes, edges, prices, written, budget, work: 0 }
     }
 
     /// Registers a written layout.
@@ -326,8 +335,13 @@ impl Space {
         &self.shardings[node]
     }
 
+    fn layout_of(&self, sharding: &Sharding) -> Layout {
+        let (dims, used) = (self.dims.clone(), self.used.clone());
+        Layout { dtype: self.dtype, dims, sharding: sharding.clone(), used }
+    }
+
     pub(super) fn layout(&self, node: Node) -> Layout {
-        Layout { dtype: self.dtype, dims: self.dims.clone(), sharding: self.shardings[node].clone() }
+        self.layout_of(&self.shardings[node])
     }
 
     /// Bytes of one shard.
@@ -389,7 +403,11 @@ impl Space {
             self.expand(node, pricing);
             settled.resize(self.shardings.len(), false);
             reached.resize(self.shardings.len(), None);
-            let from = Prices { layout: OnceCell::new(), space: (self.dtype, &self.dims), from: &self.shardings[node] };
+            let from = Prices {
+                layout: OnceCell::new(),
+                space: (self.dtype, &self.dims, &self.used),
+                from: &self.shardings[node],
+            };
             let edges = self.edges[node].as_deref_mut().unwrap_or_default();
             self.work += edges.len() as u64;
             for (place, edge) in edges.iter_mut().enumerate() {
@@ -492,14 +510,12 @@ impl Space {
                 .filter(move |other| (other.kind(), other.axes(sharding, mesh)) == key)
                 .map(move |other| (other, sharding))
         });
-        let layout =
-            |sharding: &Sharding| Layout { dtype: self.dtype, dims: self.dims.clone(), sharding: sharding.clone() };
-        alike.map(|(other, sharding)| (Rc::unwrap_or_clone(other), layout(sharding))).collect()
+        alike.map(|(other, sharding)| (Rc::unwrap_or_clone(other), self.layout_of(sharding))).collect()
     }
 
     /// Updates the price of a move, if it belongs to this array type.
     pub(super) fn reprice(&mut self, collective: &Collective, from: &Layout, costs: &dyn Costs) {
-        if (self.dtype, &self.dims) != (from.dtype, &from.dims) {
+        if (self.dtype, &self.dims, &self.used) != (from.dtype, &from.dims, &from.used) {
             return;
         }
         let Some(edges) = self.known(&from.sharding).and_then(|node| self.edges[node].as_ref()) else { return };
@@ -517,7 +533,7 @@ impl Space {
 
 /// The prices of the moves out of a sharding.
 struct Prices<'a> {
-    space: (DType, &'a [Dim]),
+    space: (DType, &'a [Dim], &'a Option<Used>),
     from: &'a Sharding,
     /// Its layout, once a price needs it.
     layout: OnceCell<Layout>,
@@ -525,8 +541,8 @@ struct Prices<'a> {
 
 impl Prices<'_> {
     fn of(&self, collective: &Collective, to: &Sharding, pricing: &Pricing<'_>) -> Price {
-        let ((dtype, dims), Pricing { mesh, costs, .. }) = (self.space, pricing);
-        let whole = || Layout { dtype, dims: dims.to_vec(), sharding: self.from.clone() };
+        let ((dtype, dims, used), Pricing { mesh, costs, .. }) = (self.space, pricing);
+        let whole = || Layout { dtype, dims: dims.to_vec(), sharding: self.from.clone(), used: used.clone() };
         let from = self.layout.get_or_init(whole);
         let (time, score) = priced(collective, from, *costs);
         let before = from.local_bytes(mesh).0;

@@ -26,7 +26,6 @@ use crate::mesh::{AxisSet, Mesh};
 use crate::operator::Operator;
 use crate::passes;
 use crate::program::{Carried, Definition, Program, ValueId, Wanted};
-use crate::supply::Supply;
 use crate::units::{Bytes, Time};
 use itertools::Itertools;
 use std::cell::OnceCell;
@@ -284,11 +283,11 @@ impl<'a> Search<'a> {
         let (mut spaces, budget): (Vec<Space>, MoveBudget) = (Vec::new(), MoveBudget::new(options.budget));
         let mut types = Vec::new();
         let mut space_of = Vec::new();
-        for value in &program.values {
-            let kind = (value.dtype, &value.dims);
+        for (id, value) in (0..).zip(&program.values) {
+            let kind = (value.dtype, value.dims.clone(), program.used(ValueId(id)));
             let place = types.iter().position(|known| *known == kind).unwrap_or_else(|| {
+                spaces.push(Space::new(kind.clone(), axes, budget.clone()));
                 types.push(kind);
-                spaces.push(Space::new(value.dtype, value.dims.clone(), axes, budget.clone()));
                 types.len() - 1
             });
             if let Wanted::Exact(sharding) = &value.wanted {
@@ -565,10 +564,10 @@ impl<'a> Search<'a> {
         for sharding in &further {
             self.share(id, sharding, &mut found)?;
         }
-        // A device counts its own elements of an `iota` in every layout, so its users have nothing to share, where slices
+        // A device makes its own elements of an `iota` or a table in every layout, so its users have nothing to share, where slices
         // take no time.
-        let is_counted =
-            matches!(value.definition, Definition::Input { supply: Supply::Counted }) && are_slices_free(self.costs);
+        let is_counted = matches!(&value.definition, Definition::Input { supply } if !supply.is_given())
+            && are_slices_free(self.costs);
         if relaxed && places.is_none_or(|places| !places.complete) && self.is_shared(id) && !is_counted {
             // The paths of users branch at each sharding in which the value is materialised, except possibly at the
             // one of a written layout or a layout with holes.

@@ -162,7 +162,7 @@ impl Values {
     fn with_images(&self, definition: &Definition) -> Definition {
         let image = |id: &ValueId| self.last(*id);
         match definition {
-            Definition::Input { supply } => Definition::Input { supply: *supply },
+            Definition::Input { supply } => Definition::Input { supply: supply.clone() },
             Definition::Product { operands, local } => {
                 Definition::Product { operands: operands.map(|id| image(&id)), local: *local }
             }

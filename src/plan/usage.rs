@@ -69,7 +69,7 @@ impl Plan {
     /// For inputs, whether they are donated.
     fn donated(&self, id: StepId) -> Option<bool> {
         let step = self.step(id);
-        match self.program.value(step.value).definition {
+        match &self.program.value(step.value).definition {
             Definition::Input { supply } if step.op == StepOp::Input => Some(supply.is_given_up()),
             _ => None,
         }

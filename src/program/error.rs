@@ -315,6 +315,16 @@ pub(super) enum CheckError {
         at: Span,
     },
 
+    #[error("`{name}` does not make a table here")]
+    #[diagnostic(code("function-arguments"))]
+    TableAlone {
+        #[help]
+        help: String,
+        name: String,
+        #[label("here")]
+        at: Span,
+    },
+
     #[error("argument `{argument}` of `{name}` is {what}")]
     #[diagnostic(code("function-arguments"))]
     Argument {

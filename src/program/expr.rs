@@ -6,6 +6,7 @@ use super::checker::Checker;
 use super::error::{CheckError, Checked, Failure};
 use super::layouts::RequestedDim;
 use super::pick::Pick;
+use super::tables::{is_table, misplaced};
 use super::{Definition, ValueId};
 use crate::diag::{did_you_mean, nearest};
 use crate::dtype::DType;
@@ -423,6 +424,9 @@ impl Checker {
         let dtype = name.parse::<DType>().ok();
         if let Some(pick) = Pick::named(name) {
             return self.pick((pick, function), subscript, arguments, requested, span);
+        }
+        if is_table(name) && subscript.is_empty() {
+            return Err(misplaced(name, at).into());
         }
         if dtype.is_none() && !FUNCTIONS.contains(&name) {
             let whole = subscript.iter().fold(function.node.clone(), |whole, item| format!("{whole}_{}", item.node));

@@ -37,6 +37,8 @@ mod several;
 mod size;
 mod softmax;
 mod statements;
+mod tables;
+mod used;
 
 #[cfg(test)]
 mod testing;
@@ -192,7 +194,7 @@ impl Program {
     /// The layout of a value with this sharding.
     pub fn layout(&self, id: ValueId, sharding: Sharding) -> Layout {
         let value = self.value(id);
-        Layout { dtype: value.dtype, dims: value.dims.clone(), sharding }
+        Layout { dtype: value.dtype, dims: value.dims.clone(), sharding, used: self.used(id) }
     }
 
     /// The display name of a value: its own name, or that of its operand with the function before it: `relu(T)`.

@@ -544,7 +544,7 @@ impl Checker {
         let name = format!("{PREFIX}{}", along.name.node);
         let known = self.binding(&name).and_then(|binding| binding.value).filter(|id| {
             let value = self.value(*id);
-            matches!(value.definition, Definition::Input { supply: Supply::Counted }) && value.dims == [along.dim]
+            value.definition == (Definition::Input { supply: Supply::Counted }) && value.dims == [along.dim]
         });
         match known {
             Some(id) => Ok(id),

@@ -26,7 +26,8 @@ impl Value {
     pub fn brackets(&self, mesh: &Mesh, dims: &Dims) -> String {
         match &self.wanted {
             Wanted::Exact(sharding) => {
-                let layout = Layout { dtype: self.dtype, dims: self.dims.clone(), sharding: sharding.clone() };
+                let layout =
+                    Layout { dtype: self.dtype, dims: self.dims.clone(), sharding: sharding.clone(), used: None };
                 layout.brackets(mesh, dims)
             }
             Wanted::Partly(_) | Wanted::Free => {
@@ -82,6 +83,7 @@ impl Program {
                 Supply::Held => "input",
                 Supply::Donated => "donated input",
                 Supply::Counted => "iota",
+                Supply::Table(_) => "table",
             }
             .to_owned(),
             Definition::Product { local: false, .. } => format!("product {}", self.einsum(id)),

@@ -231,6 +231,12 @@ impl Checker {
         let product = matches!(expr.kind, ExprKind::Product { .. });
         let mut written =
             target.brackets.as_ref().map(|brackets| self.brackets(brackets, name, product)).transpose()?;
+        if let ExprKind::Call { function, subscript, arguments } = &expr.kind
+            && subscript.is_empty()
+            && self.makes_table(function)
+        {
+            return self.tabled(target, written.as_ref(), function, arguments, span);
+        }
         let before = self.values.len();
         let id = match &expr.kind {
             ExprKind::Collective { kind, subscript, argument } => {
@@ -319,7 +325,14 @@ impl Checker {
     }
 
     /// The value in the layout of the target's brackets.
-    fn laid_out(&mut self, id: ValueId, before: usize, written: &Written, moves: bool, span: Span) -> Checked<ValueId> {
+    pub(super) fn laid_out(
+        &mut self,
+        id: ValueId,
+        before: usize,
+        written: &Written,
+        moves: bool,
+        span: Span,
+    ) -> Checked<ValueId> {
         self.same_dims(id, written)?;
         let (fresh, value) = (self.is_own(id, before), self.value(id));
         let dims = self.matched(&written.requested, &value.dims);

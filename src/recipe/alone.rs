@@ -24,7 +24,9 @@ pub fn alone(
     method: Option<Method>,
 ) -> Option<(Schedule, Topology)> {
     let part = Part::new(topology, collective.axes(&from.sharding, &topology.mesh));
-    let (collective, from) = (part.collective(collective), part.layout(from, &topology.mesh));
+    // The array is an input here, of which nothing is known.
+    let from = Layout { used: None, ..part.layout(from, &topology.mesh) };
+    let collective = part.collective(collective);
     let to = collective.apply(&from.sharding, &part.topology.mesh)?;
     let tuner = Tuner::new(Cow::Borrowed(&part.topology), lowering);
     // A gather kept as one operation has no method here, whatever is requested.

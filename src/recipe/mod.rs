@@ -14,6 +14,7 @@ mod part;
 mod permute;
 mod problem;
 mod quickest;
+mod ragged;
 mod ring_order;
 mod routed;
 mod trial;

@@ -76,7 +76,7 @@ impl Part {
             size: local * axes.group_size(&self.topology.mesh),
         };
         let dims = layout.dims.iter().zip(&sharding.dims).zip(local).map(whole).collect();
-        Layout { dtype: layout.dtype, dims, sharding }
+        Layout { dtype: layout.dtype, dims, sharding, used: layout.used.clone() }
     }
 
     pub(crate) fn collective(&self, collective: &Collective) -> Collective {

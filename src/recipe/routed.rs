@@ -9,7 +9,7 @@ use crate::layout::{Layout, Sharding};
 use crate::mesh::{Axes, AxisSet};
 use crate::route::Route;
 use crate::routing::{self, Hop, Network, Want};
-use crate::schedule::methods::{Routed, longest};
+use crate::schedule::methods::{Pieces, Routed, longest};
 use crate::topology::{self, LinkId, Topology};
 use crate::units::gcd;
 use std::collections::BTreeMap;
@@ -81,7 +81,8 @@ impl Tuner<'_> {
                 Arc::new(routing::rounds(&network, &trees))
             };
             let rounds = Arc::clone(known.borrow_mut().entry(key).or_insert_with(found));
-            Stage::Routed(Routed { axes, before, after, chunks, network: Arc::clone(&network), rounds })
+            let (network, pieces) = (Arc::clone(&network), Pieces::Chunks(chunks));
+            Stage::Routed(Routed { axes, before, after, pieces, network, rounds })
         };
         Some(Candidate::new(stage, counts, LEAST_SAVING))
     }
@@ -118,8 +119,8 @@ impl Tuner<'_> {
         }
         let mut rounds = routing::exchange(&network, &messages);
         rounds.iter_mut().flat_map(|round| &mut round.hops).for_each(|(cell, _)| *cell = cells[*cell]);
-        let (network, rounds) = (Arc::new(network), Arc::new(rounds));
-        Some(Candidate::once(vec![Stage::Routed(Routed { axes, before, after, chunks: 1, network, rounds })]))
+        let (network, rounds, pieces) = (Arc::new(network), Arc::new(rounds), Pieces::Chunks(1));
+        Some(Candidate::once(vec![Stage::Routed(Routed { axes, before, after, pieces, network, rounds })]))
     }
 }
 
@@ -129,7 +130,7 @@ fn wants(cells: &Cells) -> Vec<Want> {
         let cell = cells.cell(number);
         let holders: Vec<usize> = (0..cells.devices()).filter(|device| cells.before.has(*device, &cell)).collect();
         let lacks = |device: &usize| cells.after.has(*device, &cell) && !cells.before.has(*device, &cell);
-        Want { takers: (0..cells.devices()).filter(lacks).collect(), holders }
+        Want { takers: (0..cells.devices()).filter(lacks).collect(), holders, size: 1 }
     };
     (0..cells.count()).map(want).collect()
 }
@@ -138,7 +139,7 @@ fn wants(cells: &Cells) -> Vec<Want> {
 /// down.
 ///
 /// - `bytes`: size of a message.
-fn network(topology: &Topology, bytes: u64) -> Option<Network> {
+pub(super) fn network(topology: &Topology, bytes: u64) -> Option<Network> {
     let (mesh, is_fabric) = (&topology.mesh, topology.fabric().is_some());
     let mut links: BTreeMap<LinkId, usize> = BTreeMap::new();
     let mut busy: Vec<u64> = Vec::new();

@@ -111,7 +111,7 @@ pub(super) type Move = (Arc<Network>, Rc<Vec<Want>>, u64);
 type Memory<K, V> = RefCell<FxHashMap<K, V>>;
 
 /// The chosen stages.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Choice {
     pub(super) stages: Vec<Stage>,
     /// Timing; `None` if there was no choice, or nothing could be simulated.
@@ -200,6 +200,9 @@ impl<'a> Tuner<'a> {
     /// # Errors
     /// As [`Tuner::choose`].
     pub fn supports(&self, collective: &Collective, from: &Layout, method: Method) -> Result<(), Flaw> {
+        if self.ragged_alone(collective, from, Some(method)).is_some() {
+            return Ok(());
+        }
         let idle = |sharding: &_| idle::fastest(&self.topology, sharding);
         let problem = Problem::new(collective, from, Some(method), &self.topology.mesh, idle);
         problem.map_or(Ok(()), |problem| self.candidates(&self.in_order(problem)).map(drop))
@@ -217,7 +220,9 @@ impl<'a> Tuner<'a> {
             }
             Some(_) => problem,
         });
+        let ragged = self.ragged_alone(collective, from, asked);
         let (busy, choice) = match problem {
+            Some(_) if asked == Some(Method::Routed) && ragged.is_some() => (axes, Rc::new(Choice::default())),
             Some(problem) => (problem.busy(), self.best(&self.in_order(problem))?),
             None if collective.kind() == CollectiveKind::Reshard => {
                 let size = axes.group_size(mesh);
@@ -226,6 +231,14 @@ impl<'a> Tuner<'a> {
                 (busy, Rc::new(choice))
             }
             None => (axes, Rc::new(Choice { stages: self.plain(collective, from), trial: None })),
+        };
+        let is_better = |(_, tried): &(_, Tried)| match &choice.trial {
+            Some(trial) if self.objective == Objective::Time => tried.trial.time < trial.time,
+            Some(_) | None => true,
+        };
+        let (busy, choice) = match ragged.filter(is_better) {
+            Some((group, Tried { trial, stages, .. })) => (group, Rc::new(Choice { stages, trial: Some(trial) })),
+            None => (busy, choice),
         };
         let mut stages = choice.stages.clone();
         let mut trial = choice.trial.clone();
@@ -479,6 +492,19 @@ impl<'a> Tuner<'a> {
         });
         let (group, Tried { trial, stages, .. }) = tried.min_by_key(|(_, tried)| tried.figure(self.repeats))?;
         Some((group, Choice { stages, trial: Some(trial) }))
+    }
+
+    /// A move of only the used part of an array, unless another method is requested.
+    fn ragged_alone(&self, collective: &Collective, from: &Layout, asked: Option<Method>) -> Option<(AxisSet, Tried)> {
+        let is_exchange = matches!(collective, Collective::AllToAll { .. } | Collective::Reshard { .. });
+        if from.loads().is_none() || !is_exchange || asked.is_some_and(|asked| asked != Method::Routed) {
+            return None;
+        }
+        let mesh = &self.topology.mesh;
+        let (group, to) = (collective.axes(&from.sharding, mesh), collective.apply(&from.sharding, mesh)?);
+        let stages = vec![self.ragged(from, &to, group)?];
+        let tried = self.trial_on(group, (from.dtype, &from.local_extents(mesh)), stages, Time::MAX)?;
+        Some((group, tried))
     }
 
     fn most_work(&self) -> usize {

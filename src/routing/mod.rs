@@ -3,7 +3,7 @@
 //! Data comes in chunks of equal size. Each chunk travels along a tree from a device that holds it to all that need
 //! it. The trees are chosen to balance the load of the links ([`ways`]). Then the hops of all trees are ordered to
 //! minimise waiting for links ([`rounds`]). Messages of one hop each are ordered by the load of their links
-//! ([`exchange`]).
+//! ([`exchange`]). Messages may also be of unequal size ([`ragged`](fn@ragged)).
 //!
 //! This module uses numbered devices, links and hops. It does not depend on meshes or schedules.
 //!
@@ -13,6 +13,7 @@
 
 mod exchange;
 mod order;
+mod ragged;
 #[cfg(test)]
 mod tests;
 mod trees;
@@ -21,6 +22,7 @@ use std::collections::BTreeMap;
 
 pub use exchange::exchange;
 pub use order::{Round, rounds};
+pub use ragged::{Piece, Ragged, ragged};
 pub use trees::ways;
 
 /// Devices, numbered from 0, and the hops between them.
@@ -56,6 +58,8 @@ pub struct Want {
     pub holders: Vec<usize>,
     /// Devices that need it and do not hold it.
     pub takers: Vec<usize>,
+    /// Its size, as a multiple of that for which [`Network::busy`] states times; 1 if all have one size.
+    pub size: u64,
 }
 
 /// The hops of one chunk, each after the hop that brings the chunk to its start.

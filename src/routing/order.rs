@@ -27,12 +27,12 @@ pub struct Round {
 ///
 /// Each hop starts when its chunk is present and its links are free.
 pub fn rounds(network: &Network, trees: &[Tree]) -> Vec<Round> {
-    let tasks = Tasks::new(network, trees);
-    let starts = tasks.shortest();
-    network.in_rounds(starts.into_iter().enumerate().map(|(task, start)| {
-        let (chunk, hop) = tasks.hops[task];
-        (start, chunk, hop)
-    }))
+    network.in_rounds(Tasks::new(network, trees, &|_| 1).starts())
+}
+
+/// The start of each hop of the trees of chunks of unequal size, with the chunk and the hop.
+pub(super) fn starts(network: &Network, trees: &[Tree], size: &dyn Fn(usize) -> u64) -> Vec<(u64, usize, usize)> {
+    Tasks::new(network, trees, size).starts().collect()
 }
 
 /// The hops of all trees, numbered as tasks.
@@ -49,11 +49,12 @@ struct Tasks<'a> {
 }
 
 impl<'a> Tasks<'a> {
-    fn new(network: &'a Network, trees: &[Tree]) -> Tasks<'a> {
+    /// - `size`: of each chunk, as a multiple of that for which the network states times.
+    fn new(network: &'a Network, trees: &[Tree], size: &dyn Fn(usize) -> u64) -> Tasks<'a> {
         let hops: Vec<(usize, usize)> =
             trees.iter().enumerate().flat_map(|(chunk, tree)| tree.iter().map(move |hop| (chunk, *hop))).collect();
         let time = |hop: usize| network.hops[hop].links.iter().map(|link| network.busy[*link]).max().unwrap_or(1);
-        let busy = hops.iter().map(|(_, hop)| time(*hop)).collect();
+        let busy = hops.iter().map(|(chunk, hop)| time(*hop) * size(*chunk)).collect();
         let (mut after, mut before) = (vec![Vec::new(); hops.len()], vec![Vec::new(); hops.len()]);
         let mut first = 0;
         for tree in trees {
@@ -68,6 +69,11 @@ impl<'a> Tasks<'a> {
             first += tree.len();
         }
         Tasks { network, hops, busy, after, before }
+    }
+
+    /// The start of each hop in the shortest order found, with its chunk and number.
+    fn starts(&self) -> impl Iterator<Item = (u64, usize, usize)> + '_ {
+        self.shortest().into_iter().zip(&self.hops).map(|(start, (chunk, hop))| (start, *chunk, *hop))
     }
 
     /// Start time of each task in the shortest order found.

@@ -50,10 +50,11 @@ impl<'a> Loads<'a> {
         tree.iter().map(|hop| self.prices[*hop]).sum()
     }
 
-    fn change(&mut self, tree: &Tree, sign: f64) {
+    /// - `chunks`: number of chunks that are added, negative if they are removed.
+    fn change(&mut self, tree: &Tree, chunks: f64) {
         let network = self.network;
         let links = || tree.iter().flat_map(|hop| &network.hops[*hop].links);
-        links().for_each(|link| self.carried[*link] += sign * self.chunk[*link]);
+        links().for_each(|link| self.carried[*link] += chunks * self.chunk[*link]);
         for hop in links().flat_map(|link| &network.over[*link]) {
             self.prices[*hop] = self.price(*hop);
         }
@@ -65,24 +66,26 @@ impl<'a> Loads<'a> {
 /// # Panics
 /// If a want names a device that is not in the network.
 pub fn ways(network: &Network, wants: &[Want]) -> Option<Vec<Tree>> {
+    #[expect(clippy::cast_precision_loss, reason = "loads need no more digits")]
+    let size = |want: &Want| want.size as f64;
     let mut loads = Loads::new(network);
     let mut grower = Grower::new(network);
     let mut trees: Vec<Tree> = Vec::with_capacity(wants.len());
     for want in wants {
         let tree = grower.grown(&loads.prices, want)?;
-        loads.change(&tree, 1.0);
+        loads.change(&tree, size(want));
         trees.push(tree);
     }
     for _ in 0..PASSES {
         let mut changed = false;
         for (tree, want) in trees.iter_mut().zip(wants) {
-            loads.change(tree, -1.0);
+            loads.change(tree, -size(want));
             let better = grower.grown(&loads.prices, want)?;
             if loads.price_of(&better) < loads.price_of(tree) {
                 *tree = better;
                 changed = true;
             }
-            loads.change(tree, 1.0);
+            loads.change(tree, size(want));
         }
         if !changed {
             break;

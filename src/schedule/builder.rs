@@ -264,9 +264,21 @@ impl<'a> Builder<'a> {
     /// # Panics
     /// If there are no pieces.
     pub fn assemble(&mut self, extents: Vec<u64>, view: Vec<u64>, pieces: Vec<(OpId, Region)>) -> OpId {
+        self.assemble_on(false, extents, view, pieces)
+    }
+
+    /// As [`Builder::assemble`], with zeros where there is no piece.
+    ///
+    /// # Panics
+    /// If there are no pieces.
+    pub fn assemble_on_zeros(&mut self, extents: Vec<u64>, view: Vec<u64>, pieces: Vec<(OpId, Region)>) -> OpId {
+        self.assemble_on(true, extents, view, pieces)
+    }
+
+    fn assemble_on(&mut self, zeros: bool, extents: Vec<u64>, view: Vec<u64>, pieces: Vec<(OpId, Region)>) -> OpId {
         let (values, places): (Vec<OpId>, Vec<Region>) = pieces.into_iter().unzip();
         let dtype = self.dtype(values[0]);
-        self.push(OpKind::Assemble { view, places }, dtype, extents, &values)
+        self.push(OpKind::Assemble { view, places, zeros }, dtype, extents, &values)
     }
 
     /// Adds an AllGather along a dim in rank order, as one operation.

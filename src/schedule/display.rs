@@ -88,6 +88,7 @@ fn definition(array: &Array, names: &[String]) -> String {
         Dense::Input { supply: Supply::Held } => "input".to_owned(),
         Dense::Input { supply: Supply::Donated } => "input donated".to_owned(),
         Dense::Input { supply: Supply::Counted } => "iota".to_owned(),
+        Dense::Input { supply: Supply::Table(table) } => format!("table {table}"),
         Dense::Product { operands: [left, right], einsum } => format!("{} * {} by {einsum}", name(left), name(right)),
         Dense::Reduce { operator, operand, einsum } => format!("reduce {operator} {} by {einsum}", name(operand)),
         Dense::Kernel { kernel, operands } => {
@@ -122,12 +123,13 @@ impl Schedule {
                 write!(f, "shuffle {} {values}", self.shuffle(sources, *route))?;
             }
             OpKind::Add { operator } => write!(f, "add {operator} {values}")?,
-            OpKind::Assemble { view, places } => {
+            OpKind::Assemble { view, places, zeros } => {
                 let piece = |(operand, place): (&OpId, &Region)| {
                     format!("%{} at {}", operand.index(), region_text(&self.mesh, place))
                 };
                 let pieces = operands.iter().zip(places).map(piece);
-                write!(f, "assemble{} {}", view_text(view, &operation.extents), pieces.format(", "))?;
+                let zeros = if *zeros { " on zeros" } else { "" };
+                write!(f, "assemble{zeros}{} {}", view_text(view, &operation.extents), pieces.format(", "))?;
             }
             OpKind::AllGather { axes, dim } => {
                 let axes: Axes = axes.iter().copied().collect();

@@ -143,6 +143,7 @@ enum DefinitionDocument {
     Input,
     DonatedInput,
     Iota,
+    Table(Vec<i32>),
     Product { operands: [u32; 2], einsum: String },
     Reduce { operator: String, operand: u32, einsum: String },
     Map { function: String, operands: Vec<u32>, einsum: String },
@@ -188,20 +189,66 @@ struct OperationDocument {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 enum OpDocument {
-    Input { array: u32, sharding: ShardingDocument },
-    Slice { view: Vec<u64>, region: Vec<CutDocument> },
-    Shuffle { sources: SourcesDocument, route: RouteDocument },
-    Add { operator: String },
-    Assemble { view: Vec<u64>, places: Vec<Vec<CutDocument>> },
-    AllGather { axes: Vec<String>, dim: u32 },
-    SwitchSum { axes: Vec<String>, operator: String },
-    MatMul { einsum: String },
-    Reduce { operator: String, einsum: String },
-    Map { function: String, einsum: String },
-    Call { kernel: String },
-    Fill { dim: u32, valid: u64, with: String, block: CutDocument },
-    Shift { dim: u32, by: i64, wraps: bool, length: u64, block: CutDocument },
-    Mask { axes: Vec<String> },
+    Input {
+        array: u32,
+        sharding: ShardingDocument,
+    },
+    Slice {
+        view: Vec<u64>,
+        region: Vec<CutDocument>,
+    },
+    Shuffle {
+        sources: SourcesDocument,
+        route: RouteDocument,
+    },
+    Add {
+        operator: String,
+    },
+    Assemble {
+        view: Vec<u64>,
+        places: Vec<Vec<CutDocument>>,
+        /// Omitted if the pieces fill the block.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        zeros: bool,
+    },
+    AllGather {
+        axes: Vec<String>,
+        dim: u32,
+    },
+    SwitchSum {
+        axes: Vec<String>,
+        operator: String,
+    },
+    MatMul {
+        einsum: String,
+    },
+    Reduce {
+        operator: String,
+        einsum: String,
+    },
+    Map {
+        function: String,
+        einsum: String,
+    },
+    Call {
+        kernel: String,
+    },
+    Fill {
+        dim: u32,
+        valid: u64,
+        with: String,
+        block: CutDocument,
+    },
+    Shift {
+        dim: u32,
+        by: i64,
+        wraps: bool,
+        length: u64,
+        block: CutDocument,
+    },
+    Mask {
+        axes: Vec<String>,
+    },
     Reshape {},
 }
 

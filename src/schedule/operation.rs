@@ -79,6 +79,8 @@ pub enum OpKind {
         view: Vec<u64>,
         /// The region of each operand.
         places: Vec<Region>,
+        /// Whether the pieces may leave gaps: elements that are 0.
+        zeros: bool,
     },
     /// The concatenated blocks of a replica group in rank order: a collective that is kept as one operation.
     AllGather {
@@ -231,7 +233,7 @@ impl OpKind {
                 Properties { reach: Reach::Sent(sources, *route), ..row(Exactly(1), "a message", Some(Work::Shuffle)) }
             }
             OpKind::Add { .. } => Properties { moves: false, ..row(AtLeastOne, "an addition", Some(Work::Add)) },
-            OpKind::Assemble { view, places } => {
+            OpKind::Assemble { view, places, .. } => {
                 let arity = Exactly(places.len().max(1));
                 Properties {
                     regions: (view, places),

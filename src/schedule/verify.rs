@@ -196,6 +196,9 @@ pub enum Flaw {
     /// The unpadded part is empty, too long, or does not follow from the operands; or a fill does not use a coordinate map.
     #[error("the padding does not match")]
     Padding,
+    /// A table with more or fewer elements than the array.
+    #[error("a table has as many elements as its array")]
+    Table,
     /// A shift by nothing, or by more than the whole dim.
     #[error("a shift has a distance from 1 to the length of its dim, in either direction")]
     Shift,

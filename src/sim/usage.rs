@@ -422,8 +422,8 @@ struct Memory<'a> {
 impl Memory<'_> {
     /// Whether a block is that of an input, and if so, whether it is donated.
     fn donated(&self, id: OpId) -> Option<bool> {
-        let OpKind::Input { array, .. } = self.schedule.operation(id).kind else { return None };
-        let Dense::Input { supply } = self.schedule.array(array).definition else { return None };
+        let OpKind::Input { array, .. } = &self.schedule.operation(id).kind else { return None };
+        let Dense::Input { supply } = &self.schedule.array(*array).definition else { return None };
         Some(supply.is_given_up())
     }
 

@@ -6,12 +6,13 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Figures in the text, and the test, source or script that they come from.
-const SOURCES: [(&str, &[&str], &str); 8] = [
+const SOURCES: [(&str, &[&str], &str); 9] = [
     ("corpus.md", &["5 %"], "tests/planner/corpus_table.rs"),
     ("formats.md", &["1 %"], "src/export/msccl/build.rs"),
     ("import.md", &["0.737 GB", "664 MB"], "tests/imported/xla.py"),
     ("machines.md", &["90 %", "16.6 us", "7.1 us"], "tests/measured/collectives.csv"),
     // Sizes and time limits.
+    ("growth.md", &["8.4 ms", "2.4 ms", "20 us"], "benches/exchange.rs"),
     ("mpi.md", &["0.5 s", "1 s", "4 MB", "1 MB"], "src/engine/mpi"),
     ("planning.md", &["0.01 %", "1 %", "139.8 us", "46.60 us", "2.70 ms"], "tests/planner/overlap.rs"),
     ("planning.md", &["161 MB", "4.2 s"], "tests/resources/measure.py"),
@@ -34,9 +35,10 @@ const PAGES: [&str; 11] = [
 ];
 
 /// Commands that make the figures of a page that no test can check, such as times on a machine.
-const COMMANDS: [(&str, &str, &str); 6] = [
+const COMMANDS: [(&str, &str, &str); 7] = [
     ("growth.md", "cargo bench --bench growth", "benches/growth.rs"),
     ("growth.md", "cargo bench --bench clock", "benches/clock.rs"),
+    ("growth.md", "cargo bench --bench exchange", "benches/exchange.rs"),
     ("planning.md", "cargo bench --bench planner", "benches/planner/main.rs"),
     ("audit.md", "python tests/imported/constrain.py shardc FOLDER --table", "tests/imported/constrain.py"),
     ("import.md", "python tests/imported/xla.py shardc FOLDER", "tests/imported/xla.py"),

@@ -159,13 +159,20 @@ fn kinds(mesh: &Mesh, kind: &OpKind) -> Vec<(String, OpKind)> {
         OpKind::Add { .. } => [Operator::Max, Operator::Min]
             .map(|operator| (format!("combined with {operator}"), OpKind::Add { operator }))
             .to_vec(),
-        OpKind::Assemble { view, places } => {
+        OpKind::Assemble { view, places, zeros } => {
             let mut list = Vec::new();
+            if *zeros {
+                let full = OpKind::Assemble { view: view.clone(), places: places.clone(), zeros: false };
+                list.push(("without zeros".to_owned(), full));
+            }
             for (place, region) in places.iter().enumerate() {
                 for (what, region) in cuts(mesh, view, region) {
                     let mut places = places.clone();
                     places[place] = region;
-                    list.push((format!("place {place}: {what}"), OpKind::Assemble { view: view.clone(), places }));
+                    list.push((
+                        format!("place {place}: {what}"),
+                        OpKind::Assemble { view: view.clone(), places, zeros: *zeros },
+                    ));
                 }
             }
             list

@@ -14,6 +14,7 @@ use shardc::mesh::{Axes, DeviceId, Mesh};
 use shardc::operator::Operator;
 use shardc::schedule::{CoordMap, Cut, Dense, OpKind, Region, Schedule};
 use shardc::shift::Shift;
+use shardc::supply::Supply;
 
 /// Elements of a block or a whole array, row-major.
 type Data = Vec<i64>;
@@ -61,6 +62,13 @@ impl Reference {
             let blocks: Vec<&Data> = operands.iter().map(|operand| &dense[operand.index()]).collect();
             let extents: Vec<Vec<u64>> = operands.iter().map(extents).collect();
             let data = match &array.definition {
+                // These decide what is 0.
+                Dense::Input { supply: Supply::Counted } => {
+                    (0..i64::try_from(array.extents[0]).expect("small")).collect()
+                }
+                Dense::Input { supply: Supply::Table(table) } => {
+                    table.elements().iter().copied().map(i64::from).collect()
+                }
                 Dense::Input { .. } => given.unwrap_or_else(|| {
                     let mut data = small(&mut random, array.extents.iter().product());
                     let kept = |at: &Vec<u64>| at.iter().zip(&array.valid).all(|(at, valid)| at < valid);
@@ -141,7 +149,7 @@ fn run(schedule: &Schedule, dense: &[Data], open: &[Vec<Data>]) -> Option<Vec<Ve
                     let present = blocks.iter().flatten().map(|block| (*block).clone());
                     present.reduce(|sum, part| zip(&sum, &part, combiner(*operator)))
                 }
-                OpKind::Assemble { view, places: regions } => {
+                OpKind::Assemble { view, places: regions, zeros } => {
                     let mut block: Vec<Option<i64>> = vec![None; usize::try_from(operation.elements()).ok()?];
                     for (region, piece) in regions.iter().zip(&blocks) {
                         let Some(piece) = piece else { continue };
@@ -155,7 +163,12 @@ fn run(schedule: &Schedule, dense: &[Data], open: &[Vec<Data>]) -> Option<Vec<Ve
                     if block.iter().all(Option::is_none) {
                         None
                     } else {
-                        Some(block.into_iter().collect::<Option<Data>>()?)
+                        Some(
+                            block
+                                .into_iter()
+                                .map(|element| element.or(zeros.then_some(0)))
+                                .collect::<Option<Data>>()?,
+                        )
                     }
                 }
                 OpKind::SwitchSum { axes, operator } => {

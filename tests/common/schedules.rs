@@ -139,7 +139,7 @@ impl Builder {
         extents[dim] *= parts;
         let view = Self::part(&extents, dim, parts, CoordMap::constant(0)).0;
         let places = maps.into_iter().map(|map| Self::part(&extents, dim, parts, map).1).collect();
-        self.op(OpKind::Assemble { view, places }, &extents, pieces)
+        self.op(OpKind::Assemble { view, places, zeros: false }, &extents, pieces)
     }
 
     pub fn all_gather(&mut self, value: OpId, axes: &[usize], dim: usize) -> OpId {
@@ -373,9 +373,14 @@ fn tree() -> Schedule {
     let own = b.table(pairs, &[X], &[Some(0), None, None, None]);
     let root = b.add(&[own, far]);
     let second = b.table(root, &[X], &[None, None, Some(0), None]);
-    let two = b.op(OpKind::Assemble { view: vec![3], places: vec![vec![Cut::Whole]; 2] }, &[3], &[root, second]);
+    let two = b.op(
+        OpKind::Assemble { view: vec![3], places: vec![vec![Cut::Whole]; 2], zeros: false },
+        &[3],
+        &[root, second],
+    );
     let rest = b.table(two, &[X], &[None, Some(0), None, Some(2)]);
-    let all = b.op(OpKind::Assemble { view: vec![3], places: vec![vec![Cut::Whole]; 2] }, &[3], &[two, rest]);
+    let all =
+        b.op(OpKind::Assemble { view: vec![3], places: vec![vec![Cut::Whole]; 2], zeros: false }, &[3], &[two, rest]);
     b.output(all, a, sharding(&[&[]], &[]));
     b.schedule
 }

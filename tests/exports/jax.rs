@@ -103,7 +103,8 @@ fn one_sent(collective: &Collective, from: &Layout, mesh: &Mesh, tongue: Tongue)
     }
     let axes = collective.axes(&from.sharding, mesh);
     let operator = from.sharding.operator.combiner();
-    let bytes = collective.bytes_received(from, mesh).0;
+    // The exported program sends all elements, used or not.
+    let bytes = collective.bytes_received(&Layout { used: None, ..from.clone() }, mesh).0;
     let local = from.local_bytes(mesh).0;
     let members = axes.group_size(mesh);
     // Collectives without a JAX primitive are composed of others.

@@ -28,11 +28,11 @@ fn holds(path: &Path, costs: CostModel) -> f64 {
     holds_for(&path.display().to_string(), &std::fs::read_to_string(path).expect("a program"), costs)
 }
 
-fn holds_for(whole: &str, source: &str, costs: CostModel) -> f64 {
+pub(crate) fn holds_for(whole: &str, source: &str, costs: CostModel) -> f64 {
     let program = compiler::check(source).0.unwrap_or_else(|| panic!("{whole}"));
     let options = Options { costs, reshard: compiler::Resharding::Chains, ..Options::default() };
     let Compiled { topology, plan, schedule, .. } =
-        compiler::preview(&program, &options).unwrap_or_else(|found| panic!("{found:?}"));
+        compiler::preview(&program, &options).unwrap_or_else(|found| panic!("{whole}: {found:?}"));
     let (total, show) = (plan.totals().time(), |time| topology.scale.show(time));
     let makespan = clock::run(&schedule, &topology).expect("a time").makespan;
     for unit in units(&topology) {

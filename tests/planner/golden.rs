@@ -313,7 +313,7 @@ fn reduced(pieces: &[&[i64]], operator: Operator, scatter: bool) -> Vec<Vec<f64>
     let mut dims = Dims::default();
     let dims = vec![dims.add(None, 1), dims.add(Some("I".into()), n)];
     let open = Sharding { open: AxisSet::one(axis), operator, ..Sharding::replicated(2) };
-    let from = Layout { dtype: DType::F32, dims, sharding: open };
+    let from = Layout { dtype: DType::F32, dims, sharding: open, used: None };
     let mut builder = Builder::new(&mut schedule, 0, Span::default());
     let value = builder.input(ArrayId(0), rows.clone());
     let collective = if scatter {

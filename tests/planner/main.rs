@@ -14,6 +14,7 @@ mod fused;
 mod golden;
 mod holes;
 mod kernels;
+mod loads;
 mod lookups;
 mod overlap;
 mod picks;

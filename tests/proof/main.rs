@@ -8,3 +8,4 @@ mod proof_flaws;
 mod proof_mutants;
 mod segments;
 mod symmetry;
+mod zeros;

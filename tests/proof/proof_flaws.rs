@@ -204,7 +204,11 @@ fn malformed_schedules_are_refused() {
     refuse(slice(&[4], Cut::Range { start: 0, end: 2 }), &[3], &[value]);
     let map = CoordMap::Affine { terms: Vec::new(), constant: 0, modulo: Some(0) };
     refuse(slice(&[4], Cut::At(map)), &[1], &[value]);
-    refuse(OpKind::Assemble { view: vec![u64::MAX, 2], places: vec![vec![Cut::Whole; 2]] }, &[4], &[value]);
+    refuse(
+        OpKind::Assemble { view: vec![u64::MAX, 2], places: vec![vec![Cut::Whole; 2]], zeros: false },
+        &[4],
+        &[value],
+    );
 }
 
 #[test]

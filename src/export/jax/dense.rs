@@ -4,7 +4,7 @@ use super::expression::{self, Called, Lanes, Operand, combined};
 use super::lines::{Lines, Loop};
 use super::names::Names;
 use super::text;
-use crate::export::words::{counted, of_whole};
+use crate::export::words::{generated, of_whole};
 use crate::layout::Sharding;
 use crate::program::{Carried, Program, Repeat, Value, ValueId};
 use itertools::Itertools;
@@ -47,10 +47,10 @@ struct Dense<'a> {
 impl Dense<'_> {
     /// The pieces of an open sum are combined first.
     fn input(&mut self, id: ValueId) {
-        if let Some(length) = counted(self.program, id) {
-            let dtype = text::dtype(self.program.value(id).dtype);
+        if let Some(array) = generated(self.program, id) {
+            let text = text::generated(&array, self.program, id);
             let name = self.named(id);
-            return self.lines.add(&format!("{name} = jnp.arange({length}, dtype={dtype})"));
+            return self.lines.add(&format!("{name} = {text}"));
         }
         // A body takes its own of a stack, by the same name.
         let given = self.parameters[&id].clone();

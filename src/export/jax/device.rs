@@ -6,7 +6,7 @@ use super::lines::{Lines, Loop};
 use super::names::Names;
 use super::rows::{self, Rows};
 use super::text;
-use crate::export::words::{Vocabulary, counted, filled, given, padded, pieces, words};
+use crate::export::words::{Vocabulary, declared, filled, generated, given, padded, pieces, words};
 use crate::plan::{Plan, StepId, StepOp};
 use itertools::Itertools;
 use std::collections::{BTreeSet, HashMap};
@@ -34,7 +34,7 @@ pub(super) fn body(plan: &Plan, source: &str, parameters: &HashMap<StepId, Strin
         device.input(id, &parameters[&id]);
     }
     for id in plan.ids().filter(|id| plan.step(*id).op == StepOp::Input) {
-        device.counted(id);
+        device.generated(id);
     }
     device.steps();
     device.returned();
@@ -110,13 +110,18 @@ impl Device<'_> {
         }
     }
 
-    /// The positions along a dim, which are whole on each device.
-    fn counted(&mut self, id: StepId) {
-        let layout = &self.plan.step(id).layout;
-        let Some(length) = counted(&self.plan.program, self.plan.step(id).value) else { return };
-        let count = format!("jnp.arange({length}, dtype={})", text::dtype(layout.dtype));
-        let padding = padded(self.plan, layout)[0] - length;
-        let value = if padding == 0 { count } else { format!("jnp.pad({count}, (0, {padding}))") };
+    /// The positions along a dim, or a table, which are whole on each device.
+    fn generated(&mut self, id: StepId) {
+        let (plan, layout) = (self.plan, &self.plan.step(id).layout);
+        let Some(array) = generated(&plan.program, plan.step(id).value) else { return };
+        let whole = text::generated(&array, &plan.program, plan.step(id).value);
+        let padding: Vec<u64> =
+            padded(plan, layout).iter().zip(declared(plan, layout)).map(|(padded, size)| padded - size).collect();
+        let value = match padding.as_slice() {
+            all if all.iter().all(|lanes| *lanes == 0) => whole,
+            [only] => format!("jnp.pad({whole}, (0, {only}))"),
+            many => format!("jnp.pad({whole}, ({}))", many.iter().map(|lanes| format!("(0, {lanes})")).join(", ")),
+        };
         let name = self.named(id);
         self.lines.add(&format!("{name} = {value}"));
     }

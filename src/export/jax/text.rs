@@ -2,7 +2,9 @@
 
 use crate::dtype::DType;
 use crate::escape::python_string;
+use crate::export::words::Generated;
 use crate::mesh::{Axes, Mesh};
+use crate::program::{Program, ValueId};
 use itertools::Itertools;
 
 /// A tuple: `(4, 2)`, `(4,)`.
@@ -33,6 +35,20 @@ pub(super) fn spec<'a>(dims: impl IntoIterator<Item = &'a Axes>, mesh: &Mesh) ->
 pub(super) fn dtype(dtype: DType) -> String {
     // `jnp.bool` is not in older versions.
     if dtype == DType::Bool { "jnp.bool_".to_owned() } else { format!("jnp.{}", dtype.numpy()) }
+}
+
+/// An array that each device makes by itself.
+pub(super) fn generated(array: &Generated<'_>, program: &Program, id: ValueId) -> String {
+    let value = program.value(id);
+    let of = dtype(value.dtype);
+    match array {
+        Generated::Places(length) => format!("jnp.arange({length}, dtype={of})"),
+        Generated::Table(table) => {
+            let elements = table.elements().iter().join(", ");
+            let shape = tuple(value.dims.iter().map(|dim| program.dims.size(dim.id)));
+            format!("jnp.array([{elements}], dtype={of}).reshape({shape})")
+        }
+    }
 }
 
 /// A number that is converted to the array's dtype.

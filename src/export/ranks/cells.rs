@@ -92,7 +92,7 @@ impl<'s> Cutting<'s> {
         match &self.schedule.operation(id).kind {
             OpKind::Input { sharding, .. } => self.share(sharding, id),
             OpKind::Slice { view, region } => self.views(operands[0], view, &[(id, region)]),
-            OpKind::Assemble { view, places } => {
+            OpKind::Assemble { view, places, .. } => {
                 let parts: Vec<(OpId, &Region)> = operands.iter().copied().zip(places).collect();
                 self.views(id, view, &parts)
             }
@@ -171,7 +171,7 @@ impl<'s> Cutting<'s> {
             let operation = &mut small.operations[id];
             match &mut operation.kind {
                 OpKind::Slice { view, region } => shrink(view, std::slice::from_mut(region)),
-                OpKind::Assemble { view, places } => shrink(view, places),
+                OpKind::Assemble { view, places, .. } => shrink(view, places),
                 _ => {}
             }
             operation.extents = self.blocks[id.index()].iter().map(count).collect();

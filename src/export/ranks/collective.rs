@@ -35,7 +35,8 @@ impl Collective {
             let kind = schedule.operation(id).kind.properties();
             let moves_or_adds =
                 matches!(kind.work, None | Some(Work::Slice | Work::Shuffle | Work::Add | Work::Assemble));
-            let has_other_cells = matches!(schedule.operation(id).kind, OpKind::Reshape);
+            let has_other_cells =
+                matches!(schedule.operation(id).kind, OpKind::Reshape | OpKind::Assemble { zeros: true, .. });
             if !moves_or_adds || has_other_cells || matches!(kind.reach, Reach::Gathered(_)) {
                 return Err(Refused::Operation { id, what: kind.noun });
             }

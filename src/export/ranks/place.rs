@@ -171,7 +171,7 @@ impl<'s> Placing<'s> {
                     }
                     self.sum(&operands, device)
                 }
-                OpKind::Assemble { view, places: regions } => {
+                OpKind::Assemble { view, places: regions, .. } => {
                     let size = usize::try_from(operation.elements()).unwrap_or(usize::MAX);
                     let mut all: Vec<Option<Cell>> = vec![None; size];
                     for (operand, region) in operands.iter().zip(regions) {

@@ -147,7 +147,7 @@ impl<'p> Replay<'p> {
             vec![Cut::Whole, Cut::Range { start, end: next }]
         });
         let places = places.collect();
-        self.push(OpKind::Assemble { view: vec![1, whole], places }, vec![1, whole], &parts)
+        self.push(OpKind::Assemble { view: vec![1, whole], places, zeros: false }, vec![1, whole], &parts)
     }
 
     /// Sends chunks to another rank.
@@ -196,7 +196,7 @@ impl<'p> Replay<'p> {
                 places.push(vec![Cut::Range { start: line, end: line + 1 }, Cut::Whole]);
             }
         }
-        let value = self.push(OpKind::Assemble { view: view.clone(), places }, view, &parts);
+        let value = self.push(OpKind::Assemble { view: view.clone(), places, zeros: false }, view, &parts);
         let sharding = layouts(kind, axes)[1].clone();
         self.schedule.outputs.push(Output { value, array: ArrayId(0), sharding });
         self.schedule

@@ -42,8 +42,8 @@ impl Module<'_> {
         let step = plan.step(id);
         match &step.op {
             StepOp::Input => {
-                let counted = self.counted(step.value)?;
-                return Some(self.pad(&counted, &step.layout));
+                let generated = self.generated(step.value)?;
+                return Some(self.pad(&generated, &step.layout));
             }
             // Repeats are unrolled, so nothing is carried.
             StepOp::Carry => return operands.first().cloned(),

@@ -4,6 +4,7 @@ use crate::dtype::{DType, Format, Kind};
 use crate::function::Filler;
 use crate::operator::Operator;
 use crate::shift::Shift;
+use crate::supply::Table;
 use itertools::Itertools;
 use std::ops::Range;
 
@@ -126,6 +127,16 @@ impl Emitter {
     pub(in crate::export) fn constant(&mut self, number: Number, shape: &[u64], dtype: DType) -> Tensor {
         let text = format!("stablehlo.constant dense<{}> : {}", literal(number, dtype), tensor(shape, dtype));
         self.made(&text, shape, dtype)
+    }
+
+    /// A table `i32`, with the elements in row-major order.
+    pub(super) fn table(&mut self, table: &Table, shape: &[u64]) -> Tensor {
+        let elements = table.elements();
+        let flat = [elements.len() as u64];
+        let list = elements.iter().format(", ");
+        let text = format!("stablehlo.constant dense<[{list}]> : {}", tensor(&flat, DType::I32));
+        let made = self.made(&text, &flat, DType::I32);
+        self.reshape(&made, shape)
     }
 
     pub(super) fn convert(&mut self, a: &Tensor, to: DType) -> Tensor {

@@ -12,7 +12,7 @@ mod whole;
 
 use crate::escape;
 use crate::export::source;
-use crate::export::words::{counted, declared, given, padded, pieces};
+use crate::export::words::{Generated, declared, generated, given, padded, pieces};
 use crate::layout::Layout;
 use crate::mesh::Axes;
 use crate::plan::{Plan, StepId};
@@ -61,12 +61,20 @@ impl Module<'_> {
         given(self.plan)
     }
 
-    /// The positions along a dim, without padding.
-    fn counted(&mut self, value: ValueId) -> Option<Tensor> {
+    /// An array that each device makes by itself, without padding.
+    fn generated(&mut self, id: ValueId) -> Option<Tensor> {
         let program = &self.plan.program;
-        let length = counted(program, value)?;
-        let places = self.emit.iota(0, &[length]);
-        Some(self.emit.convert(&places, program.value(value).dtype))
+        let value = program.value(id);
+        Some(match generated(program, id)? {
+            Generated::Places(length) => {
+                let places = self.emit.iota(0, &[length]);
+                self.emit.convert(&places, value.dtype)
+            }
+            Generated::Table(table) => {
+                let shape: Vec<u64> = value.dims.iter().map(|dim| program.dims.size(dim.id)).collect();
+                self.emit.table(table, &shape)
+            }
+        })
     }
 
     fn layout(&self, id: StepId) -> &Layout {

@@ -40,8 +40,8 @@ impl Module<'_> {
         let program = &self.plan.program;
         let Value { dtype, span, .. } = program.value(id);
         let op = of_whole(program, id);
-        if let Some(counted) = self.counted(id) {
-            return Some(counted);
+        if let Some(generated) = self.generated(id) {
+            return Some(generated);
         }
         if op != StepOp::Input {
             self.tell(*span);

@@ -17,7 +17,7 @@ use crate::schedule::{
 };
 use crate::shift::Shift;
 use crate::span::Span;
-use crate::supply::Supply;
+use crate::supply::{Supply, Table};
 use std::sync::Arc;
 
 pub(super) fn schedule(document: Document) -> Result<Schedule, DocumentError> {
@@ -96,6 +96,7 @@ fn array(place: Place, document: ArrayDocument) -> Result<Array, DocumentError> 
         DefinitionDocument::Input => Dense::INPUT,
         DefinitionDocument::DonatedInput => Dense::Input { supply: Supply::Donated },
         DefinitionDocument::Iota => Dense::Input { supply: Supply::Counted },
+        DefinitionDocument::Table(elements) => Dense::Input { supply: Supply::Table(Table::new(elements)) },
         DefinitionDocument::Product { operands, einsum: word } => {
             Dense::Product { operands: operands.map(ArrayId), einsum: einsum(place, &word)? }
         }
@@ -193,10 +194,10 @@ impl Reader<'_> {
                 },
             },
             OpDocument::Add { operator } => OpKind::Add { operator: self.operator(&operator)? },
-            OpDocument::Assemble { view, places } => {
+            OpDocument::Assemble { view, places, zeros } => {
                 let places: Result<Vec<Region>, DocumentError> =
                     places.into_iter().map(|place| self.region(place)).collect();
-                OpKind::Assemble { view, places: places? }
+                OpKind::Assemble { view, places: places?, zeros }
             }
             OpDocument::AllGather { axes, dim } => OpKind::AllGather { axes: self.axes(&axes)?, dim: dim as usize },
             OpDocument::SwitchSum { axes, operator } => {

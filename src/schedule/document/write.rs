@@ -53,6 +53,7 @@ fn array(array: &Array) -> ArrayDocument {
             Dense::Input { supply: Supply::Held } => DefinitionDocument::Input,
             Dense::Input { supply: Supply::Donated } => DefinitionDocument::DonatedInput,
             Dense::Input { supply: Supply::Counted } => DefinitionDocument::Iota,
+            Dense::Input { supply: Supply::Table(table) } => DefinitionDocument::Table(table.elements().to_vec()),
             Dense::Product { operands, einsum } => {
                 DefinitionDocument::Product { operands: operands.map(|operand| operand.0), einsum: einsum.to_string() }
             }
@@ -114,7 +115,8 @@ fn kind(mesh: &Mesh, kind: &OpKind) -> OpDocument {
             },
         },
         OpKind::Add { operator } => OpDocument::Add { operator: operator.to_string() },
-        OpKind::Assemble { view, places } => OpDocument::Assemble {
+        OpKind::Assemble { view, places, zeros } => OpDocument::Assemble {
+            zeros: *zeros,
             view: view.clone(),
             places: places.iter().map(|place| region(mesh, place)).collect(),
         },

@@ -33,8 +33,8 @@ pub use idle::Borrowed;
 pub use multiport::{AxisOrder, Multiport, Stage};
 pub use packed::Packed;
 pub use quad::Quad;
-pub use routed::Routed;
 pub(crate) use routed::longest;
+pub use routed::{Pieces, Routed, Slot, Slots};
 pub use shift::Shifted;
 pub use translated::Translated;
 

@@ -39,7 +39,7 @@ fn step(schedule: &Schedule, id: OpId, kind: &OpKind, operands: &[&Vec<Block>], 
         OpKind::Add { operator } => (0..operands.len()).filter_map(here).cloned().reduce(|left, right| {
             left.iter().zip(&right).map(|(left, right)| combine(*operator, *left, *right)).collect()
         }),
-        OpKind::Assemble { view, places } => {
+        OpKind::Assemble { view, places, zeros } => {
             let mut block: Vec<Option<i64>> = vec![None; view.iter().product::<u64>() as usize];
             for (place, region) in places.iter().enumerate() {
                 let Some(piece) = here(place) else { continue };
@@ -52,7 +52,8 @@ fn step(schedule: &Schedule, id: OpId, kind: &OpKind, operands: &[&Vec<Block>], 
             if block.iter().all(Option::is_none) {
                 return None;
             }
-            Some(block.into_iter().map(|cell| cell.expect("each cell is filled")).collect())
+            let filled = |cell: Option<i64>| cell.or(zeros.then_some(0)).expect("each cell is filled");
+            Some(block.into_iter().map(filled).collect())
         }
         OpKind::SwitchSum { axes, operator } => {
             let group = (0..mesh.group_size(axes.iter().copied()))

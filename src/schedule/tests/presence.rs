@@ -72,7 +72,7 @@ fn random_schedule(random: &mut fastrand::Rng) -> Schedule {
                 let kept =
                     push(&mut schedule, OpKind::Slice { view: vec![2, 2], region: vec![row, rest] }, &[1, 2], &[one]);
                 let places = [0, 1].map(|row| vec![Cut::At(CoordMap::constant(row)), Cut::Whole]).to_vec();
-                push(&mut schedule, OpKind::Assemble { view: vec![2, 2], places }, &[2, 2], &[kept, kept])
+                push(&mut schedule, OpKind::Assemble { view: vec![2, 2], places, zeros: false }, &[2, 2], &[kept, kept])
             }
             1 => {
                 let sources = sources(random, &schedule.mesh);
@@ -82,7 +82,7 @@ fn random_schedule(random: &mut fastrand::Rng) -> Schedule {
             3 => {
                 // Whole blocks in places that some devices lack.
                 let places = vec![vec![row, rest.clone(), rest.clone()]];
-                push(&mut schedule, OpKind::Assemble { view: vec![1, 2, 2], places }, &[2, 2], &[one])
+                push(&mut schedule, OpKind::Assemble { view: vec![1, 2, 2], places, zeros: false }, &[2, 2], &[one])
             }
             4 => {
                 let einsum = crate::einsum::Einsum { operands: vec![vec![0, 1], vec![0, 1]], result: vec![0, 1] };

@@ -58,7 +58,7 @@ fn assert_same(mesh: &Mesh, new: &OpKind, old: &OpKind) {
             assert_eq!(view, old_view);
             regions(region, old_region);
         }
-        (OpKind::Assemble { view, places }, OpKind::Assemble { view: old_view, places: old_places }) => {
+        (OpKind::Assemble { view, places, .. }, OpKind::Assemble { view: old_view, places: old_places, .. }) => {
             assert_eq!((view, places.len()), (old_view, old_places.len()));
             places.iter().zip(old_places).for_each(|(new, old)| regions(new, old));
         }

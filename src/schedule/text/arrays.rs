@@ -10,7 +10,7 @@ use crate::mesh::{Axes, Axis, AxisId, AxisSet, Mesh, Wiring};
 use crate::operator::Operator;
 use crate::schedule::{Array, ArrayId, Dense, Output, words};
 use crate::span::Span;
-use crate::supply::Supply;
+use crate::supply::{Supply, Table};
 use pest::iterators::Pair;
 use std::sync::Arc;
 
@@ -124,6 +124,11 @@ impl<'a> Reader<'a> {
             }
             (Rule::called, _) => Ok(Dense::Kernel { kernel: kernel(part)?, operands }),
             (Rule::counted, _) => Ok(Dense::Input { supply: Supply::Counted }),
+            (Rule::tabled, _) => {
+                let element = |word: Part<'a>| word.known("a whole number of 32 bits", word.text().parse::<i32>().ok());
+                let elements: Vec<i32> = part.all(Rule::element).map(element).collect::<Read<_>>()?;
+                Ok(Dense::Input { supply: Supply::Table(Table::new(elements)) })
+            }
             _ if part.find(Rule::donated).is_some() => Ok(Dense::Input { supply: Supply::Donated }),
             _ => Ok(Dense::INPUT),
         }

@@ -182,6 +182,9 @@ fn name(rule: Rule) -> &'static str {
         Rule::product | Rule::reduction | Rule::given | Rule::counted | Rule::iota_word | Rule::mapped => {
             "`input`, a product or a function of arrays"
         }
+        Rule::zeros => "`on zeros`",
+        Rule::tabled | Rule::table_word => "`table`",
+        Rule::element => "a whole number",
         Rule::array_name | Rule::array_word_name => "the name of an array",
         Rule::quoted | Rule::inside => "a name in quotes",
         Rule::using | Rule::using_word => "`using`",

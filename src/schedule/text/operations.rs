@@ -62,7 +62,8 @@ impl<'a> Reader<'a> {
             Rule::assemble => {
                 let regions = kind.all(Rule::piece).filter_map(|piece| piece.find(Rule::region));
                 let places: Vec<Region> = regions.map(|region| self.region(&region)).collect::<Read<_>>()?;
-                OpKind::Assemble { view: view(kind)?.unwrap_or_else(|| extents.to_vec()), places }
+                let zeros = kind.find(Rule::zeros).is_some();
+                OpKind::Assemble { view: view(kind)?.unwrap_or_else(|| extents.to_vec()), places, zeros }
             }
             Rule::all_gather => {
                 let axes = kind.find(Rule::axes).map(|axes| self.axes(&axes)).transpose()?;

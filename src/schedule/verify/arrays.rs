@@ -30,6 +30,11 @@ pub(super) fn check(schedule: &Schedule, index: usize) -> Result<(), Flaw> {
             ensure(matches!(array.dtype, DType::I32 | DType::I64), Flaw::WrongDType)?;
             ensure(names == 1, Flaw::Einsum)
         }
+        Dense::Input { supply: Supply::Table(table) } => {
+            ensure(array.dtype == DType::I32, Flaw::WrongDType)?;
+            let count = array.valid.iter().try_fold(1u64, |count, size| count.checked_mul(*size));
+            ensure(count == Some(table.elements().len() as u64), Flaw::Table)
+        }
         Dense::Input { .. } => Ok(()),
         Dense::Reduce { operator, einsum, .. } => {
             check_reduce(*operator, &dtypes, array.dtype)?;

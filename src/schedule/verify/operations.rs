@@ -90,7 +90,7 @@ pub(super) fn check(schedule: &Schedule, id: OpId) -> Result<(), Flaw> {
             operands().try_for_each(|other| equal_extents(first, &other.extents))?;
             Cow::Borrowed(first)
         }
-        OpKind::Assemble { view, places } => {
+        OpKind::Assemble { view, places, .. } => {
             for (place, piece) in places.iter().zip(operands()) {
                 equal_extents(&check_region(mesh, &operation.extents, view, place)?, &piece.extents)?;
             }

@@ -15,6 +15,7 @@
 //! block     pieces of a block: box, elements, contributions
 //! cut       regions of blocks
 //! strided   the positions of a dim that a computation takes: a range, or ranges in equal steps
+//! zeros     elements that are 0 by definition
 //! ways      checks that every message uses existing links
 //! symmetry  axes along which one device represents all
 //! claims    justifies that symmetry, operation by operation
@@ -46,6 +47,7 @@ mod terms;
 mod turn;
 mod volume;
 mod ways;
+mod zeros;
 
 pub use flaw::{Flaw, Site};
 pub use holdings::{Contributions, Held, Holdings, holdings};

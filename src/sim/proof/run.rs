@@ -209,7 +209,10 @@ impl Run<'_> {
                     self.image(operands[0], source)?
                 }
                 OpKind::Add { operator } => self.add(id, device, *operator, &at())?,
-                OpKind::Assemble { view, places } => Some(self.assemble(id, device, view, places, &at())?),
+                OpKind::Assemble { view, places, zeros } => {
+                    let regions = (view.as_slice(), places.as_slice());
+                    Some(self.assemble(id, device, regions, *zeros, &at())?)
+                }
                 OpKind::MatMul { einsum } => Some(compute::product(self, id, device, einsum, &all())?),
                 OpKind::Fill { dim, valid, with, block } => {
                     Some(compute::fill(self, id, device, (*dim, *valid, *with), block, all()[0])?)
@@ -301,8 +304,8 @@ impl Run<'_> {
         &mut self,
         id: OpId,
         device: DeviceId,
-        view: &[u64],
-        places: &[Region],
+        (view, places): (&[u64], &[Region]),
+        zeros: bool,
         operands: &[Option<&Rc<Block>>],
     ) -> Result<Rc<Block>, Flaw> {
         let mut owners = Vec::new();
@@ -313,20 +316,24 @@ impl Run<'_> {
                 parts.push((*operand, region));
             }
         }
-        self.check_filled(id, device, view, &parts, &owners)?;
+        let gap = self.first_gap(id, device, view, &parts, &owners)?;
         let extents = &self.schedule.operation(id).extents;
+        if let Some(gap) = gap {
+            let whole = if zeros { self.on_zeros(extents, view, &parts)? } else { None };
+            return whole.ok_or_else(|| Flaw::Unfilled { site: self.site(id, device), gap });
+        }
         Ok(Rc::new(cut::assemble(extents, view, &parts).map_err(too_many)?))
     }
 
-    /// Checks that each position of the view is in exactly one region.
-    fn check_filled(
+    /// Checks that no position of the view is in two regions. Returns positions that are in none.
+    fn first_gap(
         &self,
         id: OpId,
         device: DeviceId,
         view: &[u64],
         parts: &[(&Rc<Block>, Cuboid)],
         owners: &[usize],
-    ) -> Result<(), Flaw> {
+    ) -> Result<Option<Vec<(u64, u64)>>, Flaw> {
         let regions: Vec<&[Interval]> = parts.iter().map(|(_, region)| region.as_slice()).collect();
         let pairs = |cuboid: Cuboid| cuboid.into_iter().map(|range| (range.start, range.end)).collect();
         if let Some((left, right)) = boxes::first_overlap(&regions) {
@@ -339,10 +346,9 @@ impl Run<'_> {
         let filled: Option<u128> = regions.iter().map(|region| boxes::volume(region)).sum();
         let whole = boxes::whole(view);
         if filled == boxes::volume(&whole) {
-            return Ok(());
+            return Ok(None);
         }
-        let gap = pairs(boxes::first_gap(&whole, &regions).unwrap_or_default());
-        Err(Flaw::Unfilled { site: self.site(id, device), gap })
+        Ok(Some(pairs(boxes::first_gap(&whole, &regions).unwrap_or_default())))
     }
 
     /// The sum of a group's blocks in its switch: the same block for all members.

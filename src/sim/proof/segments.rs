@@ -19,6 +19,7 @@
 //! right: if it also needs to know how an asserted value was made, such as that its array is the sum of an open one. Then
 //! the whole schedule is followed.
 
+use super::zeros::Zeros;
 use super::{Proof, run};
 use crate::function::Function;
 use crate::schedule::{
@@ -143,16 +144,17 @@ impl<'a> Cutter<'a> {
             return None;
         }
         let operands: Vec<Vec<OpId>> = schedule.ids().map(|id| schedule.operands(id)).collect();
+        let kept = with_zeros(schedule);
         let closed = || {
             let all = schedule.assertions.iter().chain(&schedule.outputs);
-            all.filter(|output| output.sharding.open.is_empty())
+            all.filter(|output| output.sharding.open.is_empty() && !kept.contains(&output.array))
         };
         let mut given = vec![None; operands.len()];
         for output in closed() {
             given[output.value.index()] = Some(Given::Whole(output));
         }
         for output in closed() {
-            let OpKind::Assemble { view, places } = &schedule.operation(output.value).kind else { continue };
+            let OpKind::Assemble { view, places, .. } = &schedule.operation(output.value).kind else { continue };
             if !need_all(view, places) {
                 continue;
             }
@@ -298,6 +300,7 @@ impl<'a> Cutter<'a> {
     fn array(&self, id: ArrayId, is_given: bool, place: impl Fn(ArrayId) -> ArrayId) -> Array {
         let array = self.schedule.array(id);
         let definition = match &array.definition {
+            Dense::Input { supply } if !supply.is_given() => Dense::Input { supply: supply.clone() },
             _ if is_given => Dense::INPUT,
             Dense::Input { .. } => Dense::INPUT,
             Dense::Product { operands, einsum } => {
@@ -317,6 +320,16 @@ impl<'a> Cutter<'a> {
         };
         Array { name: String::new(), definition, ..array.clone() }
     }
+}
+
+/// The arrays whose definitions are needed, as blocks have zeros by them: none of their values is given.
+fn with_zeros(schedule: &Schedule) -> FxHashSet<ArrayId> {
+    let on_zeros = |id: OpId| matches!(schedule.operation(id).kind, OpKind::Assemble { zeros: true, .. });
+    if !schedule.ids().any(on_zeros) {
+        return FxHashSet::default();
+    }
+    let arrays = (0..).map(ArrayId).take(schedule.arrays.len());
+    arrays.filter_map(|id| Zeros::of(schedule, id)).flat_map(|zeros| zeros.follows_from).collect()
 }
 
 /// Whether a full block needs each of these regions on every device. Where regions overlap, an operand may be absent on some

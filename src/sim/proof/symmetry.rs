@@ -44,7 +44,12 @@ fn turns(schedule: &Schedule, axis: AxisId) -> bool {
     let mesh = &schedule.mesh;
     schedule.ids().all(|id| {
         // A mask distinguishes the first device.
-        let masks = matches!(&schedule.operation(id).kind, OpKind::Mask { axes } if axes.contains(&axis));
+        let masks = match &schedule.operation(id).kind {
+            OpKind::Mask { axes } => axes.contains(&axis),
+            // Which elements are 0 differs from device to device.
+            OpKind::Assemble { zeros, .. } => *zeros,
+            _ => false,
+        };
         let reach_turns = match schedule.operation(id).kind.properties().reach {
             Reach::Sent(sources, _) => sources.commutes(mesh, axis),
             Reach::Given(sharding) => !is_on_first(sharding, axis),
@@ -68,7 +73,7 @@ pub(super) fn cuttings(schedule: &Schedule, id: OpId, axis: AxisId) -> Option<Ve
         OpKind::Slice { view, region } => {
             Cutting::new(mesh, axis, (extents(0), view), region, &operation.extents).map(|cutting| vec![cutting])
         }
-        OpKind::Assemble { view, places } => {
+        OpKind::Assemble { view, places, .. } => {
             let cuttings = places
                 .iter()
                 .enumerate()

@@ -128,17 +128,23 @@ fn zip_into<S: Copy, T: Element>(sums: &mut [S], block: &Tensor, combine: impl F
     });
 }
 
-/// A block with extents `view`, assembled from pieces in their boxes; `None` if the boxes leave a gap.
+/// A block with extents `view`, assembled from pieces in their boxes; `None` if the boxes leave a gap and it is not `zeros`.
 ///
 /// Each piece has as many elements as its box. Where boxes overlap, the later piece wins.
-pub(super) fn assemble(dtype: DType, view: &[usize], pieces: &[(Vec<Range<usize>>, Tensor)]) -> Option<Tensor> {
+pub(super) fn assemble(
+    dtype: DType,
+    view: &[usize],
+    pieces: &[(Vec<Range<usize>>, Tensor)],
+    zeros: bool,
+) -> Option<Tensor> {
     let whole = View::row_major(view);
     let boxes: Vec<View> = pieces.iter().map(|(ranges, _)| whole.cut(ranges)).collect();
-    if !covers(&whole, pieces, &boxes) {
+    let covers = covers(&whole, pieces, &boxes);
+    if !covers && !zeros {
         return None;
     }
     Some(with_dtype!(dtype, T => {
-        if in_a_row(&boxes) {
+        if covers && in_a_row(&boxes) {
             let mut block: Vec<T> = Vec::with_capacity(whole.elements());
             pieces.iter().for_each(|(_, piece)| piece.append_to(&mut block));
             return Some(Tensor::owned(view, block));
@@ -205,5 +211,5 @@ pub(super) fn concatenate(blocks: &[Tensor], dim: usize) -> Tensor {
         ranges
     };
     let pieces: Vec<_> = blocks.iter().enumerate().map(|(rank, block)| (place(rank), block.clone())).collect();
-    assemble(blocks[0].dtype(), &extents, &pieces).expect("side by side they leave no gap")
+    assemble(blocks[0].dtype(), &extents, &pieces, false).expect("side by side they leave no gap")
 }

@@ -94,6 +94,12 @@ fn default_data(array: &Array, seed: u64, share: u8, squares: bool) -> Tensor {
             Tensor::owned(&extents, (0..).take(extents.iter().product()).map(<T as Element>::from_i64).collect())
         });
     }
+    if let Dense::Input { supply: Supply::Table(table) } = &array.definition {
+        return with_dtype!(array.dtype, T => {
+            let elements = table.elements().iter().map(|element| <T as Element>::from_i64(i64::from(*element)));
+            Tensor::owned(&extents, elements.collect())
+        });
+    }
     // Spreading the seed over all bits gives unrelated sequences for consecutive seeds.
     let mut random = fastrand::Rng::with_seed(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ 0x5EED);
     let most =

@@ -282,7 +282,7 @@ impl Run {
                 }
             }
         }
-        let array = assemble(held.array.dtype, &sizes(&held.array.valid), &pieces)
+        let array = assemble(held.array.dtype, &sizes(&held.array.valid), &pieces, false)
             .expect("the shards of all devices fill the array");
         Ok(Gathered { array, replica_gap })
     }

@@ -178,7 +178,8 @@ pub(super) fn put_together(
     if pieces.is_empty() {
         return Ok(None);
     }
-    let block = assemble(operation.dtype, &sizes(view), &pieces);
+    let zeros = matches!(operation.kind, OpKind::Assemble { zeros: true, .. });
+    let block = assemble(operation.dtype, &sizes(view), &pieces, zeros);
     let block = block.ok_or(RunError::OnDevice { op: id, device, problem: "its pieces leave a gap" })?;
     Ok(Some(block.reshaped(&sizes(&operation.extents))))
 }

@@ -251,7 +251,7 @@ fn a_slice_of_a_slice_waits_for_its_addition_too() {
         let parts = [received, own].map(|of| push(&mut schedule, kind.clone(), dtype, &[128, 128], &[of]));
         push(&mut schedule, OpKind::Add { operator: Operator::Sum }, dtype, &[128, 128], &parts)
     });
-    let kind = OpKind::Assemble { view: vec![256, 128], places: vec![half(0), half(128)] };
+    let kind = OpKind::Assemble { view: vec![256, 128], places: vec![half(0), half(128)], zeros: false };
     let value = push(&mut schedule, kind, dtype, &[256, 128], &halves);
     schedule.outputs.push(Output { value, array: c, sharding: sharding(2, Some(1), false) });
     assert!(defer::is_deferred(&schedule, product) && defer::is_only_sliced(&schedule, product, own));
@@ -601,7 +601,13 @@ fn pieces_are_assembled_and_gaps_are_named() {
             let sources = Sources::Shift { axes: X().into(), by: -1, wrap: true };
             value = push(&mut schedule, OpKind::Shuffle { sources, route: Route::Hops(1) }, dtype, &[2, 3], &[value]);
         }
-        let value = push(&mut schedule, OpKind::Assemble { view: vec![4, 2, 3], places }, dtype, &[8, 3], &pieces);
+        let value = push(
+            &mut schedule,
+            OpKind::Assemble { view: vec![4, 2, 3], places, zeros: false },
+            dtype,
+            &[8, 3],
+            &pieces,
+        );
         schedule.outputs.push(Output { value, array, sharding: Sharding::replicated(2) });
         schedule
     };

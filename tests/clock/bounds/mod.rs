@@ -1,5 +1,6 @@
 //! Compares the lower bounds with all sets of devices and all partitions of small networks.
 
+mod loads;
 mod net;
 mod together;
 
@@ -59,7 +60,7 @@ fn collective(kind: &str, mesh: &Mesh, group: AxisSet, other: AxisSet) -> (Colle
         }
         _ => sharding.set_open(group),
     }
-    (collective, Layout { dtype: DType::I8, dims: whole.to_vec(), sharding })
+    (collective, Layout { dtype: DType::I8, dims: whole.to_vec(), sharding, used: None })
 }
 
 fn scale() -> TimeScale {

@@ -161,6 +161,14 @@ impl Net {
 
     /// AllToAll by hops: each block over the minimum number of links, averaged over all links.
     pub(crate) fn all_to_all_by_hops(&self) -> Fraction {
+        let hops = self.distances();
+        let between_devices = (0..self.devices).map(|from| hops[from][..self.devices].iter().sum::<u128>());
+        let capacity: u128 = self.links.iter().map(|link| u128::from(link.2)).sum();
+        (between_devices.sum(), capacity * (self.devices * self.devices) as u128)
+    }
+
+    /// The minimum number of links between any two nodes.
+    pub(crate) fn distances(&self) -> Vec<Vec<u128>> {
         let far = u128::from(u32::MAX);
         let mut hops = vec![vec![far; self.nodes]; self.nodes];
         (0..self.nodes).for_each(|node| hops[node][node] = 0);
@@ -172,9 +180,7 @@ impl Net {
                 }
             }
         }
-        let between_devices = (0..self.devices).map(|from| hops[from][..self.devices].iter().sum::<u128>());
-        let capacity: u128 = self.links.iter().map(|link| u128::from(link.2)).sum();
-        (between_devices.sum(), capacity * (self.devices * self.devices) as u128)
+        hops
     }
 
     /// AllReduce: the whole array must enter every proper set, and there are 2(p-1) sends between any p parts.

@@ -140,6 +140,7 @@ fn gather_bound(topology: &Topology) -> f64 {
         dtype: DType::I8,
         dims: vec![Dim { id: DimId(0), size: bytes }],
         sharding: Sharding { dims: vec![axes], ..Sharding::default() },
+        used: None,
     };
     let all: AxisSet = axes.set();
     let bound = bounds::collective(&Collective::AllGather { axes: all }, &layout, topology);

@@ -35,7 +35,7 @@ fn an_assembly_without_a_piece_sends_nothing() {
     let mut builder = Builder::new(&topology);
     let input = builder.input(&[4_000]);
     let places = vec![vec![Cut::At(CoordMap::shifted(AxisId::new(0), -2)), Cut::Whole]];
-    let put = builder.push(OpKind::Assemble { view: vec![1, 4_000], places }, &[4_000], &[input]);
+    let put = builder.push(OpKind::Assemble { view: vec![1, 4_000], places, zeros: false }, &[4_000], &[input]);
     builder.up(put, X, true);
     let timing = builder.time(&topology);
     let loads: Vec<u64> = (0..4).map(|device| timing.links[device].bytes.0).collect();
