@@ -31,8 +31,8 @@ pub struct Loads {
 }
 
 impl Loads {
-    /// The loads of a move in the groups of its axes; `None` if the array is not known to be partly used, or the move is
-    /// of another kind or too large.
+    /// The loads of a move in the groups of its axes; `None` if the array is not known to be partly used or is an open sum,
+    /// or the move is of another kind or too large.
     pub fn of(collective: &Collective, from: &Layout, mesh: &Mesh) -> Option<Loads> {
         from.loads()?;
         if !matches!(collective, Collective::AllToAll { .. } | Collective::Reshard { .. }) {
@@ -44,7 +44,8 @@ impl Loads {
 
     /// As [`Loads::of`], in the groups of these axes.
     pub fn between(from: &Layout, to: &Sharding, group: AxisSet, mesh: &Mesh) -> Option<Loads> {
-        let used = from.loads()?;
+        // The contributions to a sum are not arrays of the program.
+        let used = from.loads().filter(|_| from.sharding.open.is_empty())?;
         let place = |id| from.dims.iter().position(|dim| dim.id == id);
         let along = place(used.along.id)?;
         let over: Vec<usize> = used.over.iter().map(|dim| place(dim.id)).collect::<Option<_>>()?;

@@ -13,6 +13,7 @@ impl Program {
         let mut id = id;
         loop {
             match &self.value(id).definition {
+                _ if self.is_carried(id) => return None,
                 Definition::Move { operand, .. } | Definition::Collective { operand, .. } => id = *operand,
                 Definition::Map { function: Function::Masked(Scalar(0.0)), operands } => {
                     return self.masked(*operands.first()?);
@@ -63,10 +64,16 @@ impl Program {
     /// The value that moves begin with.
     fn moved(&self, mut id: ValueId) -> ValueId {
         while let Definition::Move { operand, .. } | Definition::Collective { operand, .. } = &self.value(id).definition
+            && !self.is_carried(id)
         {
             id = *operand;
         }
         id
+    }
+
+    /// Whether a value is another one in later iterations.
+    fn is_carried(&self, id: ValueId) -> bool {
+        self.carried().any(|carried| carried.first == id)
     }
 
     /// The dim along which a value has the positions.

@@ -126,3 +126,41 @@ fn no_plan_is_below_its_floor() {
         }
     }
 }
+
+/// What is 0 in one iteration need not be in the next; contributions to sums, and arrays under other names.
+#[test]
+fn what_is_not_known_to_be_zero_is_sent() {
+    let head = "mesh {X: 4 switch, Y: 2} on tpu_v5p\ndims {G: 4, E: 4, C: 8, M: 2, H: 4}\n";
+    let masked = "x: i32[G_X, E, C, M]\nload[G, E] = zipf(1, 12)\nused[G_X, E, C, M] = where(iota_C < load, x, 0)\n";
+    let bodies = [
+        ("y = used\nrepeat 3 {\nthere[G, E_X, C, M] = y\ny[G_X, E, C, M] = there + 1\n}\noutput y\n", false),
+        (
+            "y = used\nrepeat 3 {\nthere[G, E_X, C, M] = relu(used) using routed\ny[G_X, E, C, M] = there + y\n}\noutput y\n",
+            true,
+        ),
+        (
+            "n = load\nz[G, E_X, C, M] = x\nrepeat 2 {\nm = where(iota_C < n, x, 0)\nz[G, E_X, C, M] = m\nn = n + load\n}\noutput z, n\n",
+            false,
+        ),
+        ("z[H_X, E, C, M] = rename_{G->H}(used)\nw[H, E_X, C, M] = z using routed\n", true),
+        ("w[G, E_X, C, M] = used + x\n", false),
+        ("w[G, E_X, C, M] = where(iota_C < load, x, 1)\n", false),
+        ("w[G, E_X, C, M] = where(iota_C > load, x, 0)\n", false),
+        (
+            "p: i32[G_X, E, C, M, H_Y]\nq[G_X, E, C, M]{U_Y} = where(iota_C < load, sum_H(p), 0)\nw[G, E_X, C, M]{U_Y} = q\noutput w\n",
+            false,
+        ),
+        ("w[G, E, C_X, M] = used\n", false),
+        ("w[G, E_X, M, C] = -used using routed\n", true),
+    ];
+    for (body, skips) in bodies {
+        let source = format!("{head}{masked}{body}");
+        for options in [Options::default(), Options { latency: Some(0), ..Options::default() }] {
+            let compiled = compile_by(&source, &options);
+            assert!(computes(&compiled.schedule, 1), "{source}");
+            assert!(skips || !leaves_out(&compiled), "{source}");
+        }
+        let options = Options { latency: Some(0), overlap: Overlapping::None, ..Options::default() };
+        assert_eq!(leaves_out(&compile_by(&source, &options)), skips, "{source}");
+    }
+}
