@@ -6,7 +6,7 @@ use super::checker::Checker;
 use super::error::{CheckError, Checked, Failure};
 use super::layouts::RequestedDim;
 use super::pick::Pick;
-use super::tables::{is_table, misplaced};
+use super::tables::{TABLES, is_table, misplaced};
 use super::{Definition, ValueId};
 use crate::diag::{did_you_mean, nearest};
 use crate::dtype::DType;
@@ -692,12 +692,13 @@ fn unknown_function(function: &Name, subscript: &[Name]) -> CheckError {
         return CheckError::UnknownMove { name: name.clone(), at: function.span, help: did_you_mean(near) };
     }
     let casts = DType::ALL.iter().map(|dtype| dtype.to_string()).collect::<Vec<_>>();
-    let known = FUNCTIONS.into_iter().chain(Pick::words()).chain(casts.iter().map(String::as_str));
+    let words = || FUNCTIONS.into_iter().chain(Pick::words()).chain(TABLES);
+    let known = words().chain(casts.iter().map(String::as_str));
     let help = match (name.as_str(), nearest(name, known)) {
         ("neg", _) => "write `-A`".to_owned(),
         (_, Some(near)) => did_you_mean(near),
         (_, None) => {
-            format!("functions are {} and casts such as `f32`", FUNCTIONS.into_iter().chain(Pick::words()).join(", "))
+            format!("functions are {} and casts such as `f32`", words().join(", "))
         }
     };
     // `layer_norm(x)` is a name; `sofmax_D(x)` a name and a dim.

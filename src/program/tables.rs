@@ -11,7 +11,7 @@ use crate::supply::{Supply, Table};
 use crate::syntax::{Expr, Name, Target};
 
 /// The functions that make a table.
-const WORDS: [&str; 2] = ["table", "zipf"];
+pub(super) const TABLES: [&str; 2] = ["table", "zipf"];
 
 /// Help for the numbers of a distribution.
 const ZIPF: &str =
@@ -19,7 +19,7 @@ const ZIPF: &str =
 
 /// Whether a word names a function that makes a table.
 pub(super) fn is_table(word: &str) -> bool {
-    WORDS.contains(&word)
+    TABLES.contains(&word)
 }
 
 /// Why a table was not made where it stands.
