@@ -12,10 +12,11 @@ use crate::operator::Operator;
 use crate::schedule::{Array, ArrayId, Dense, OpKind, Operation, Output, Route, Schedule, Sources};
 use crate::span::Span;
 use crate::topology::Work;
+use itertools::Itertools;
 use std::fmt::Write as _;
 
 /// Sizes of the timed messages in bytes.
-pub const MESSAGES: [u64; 6] = [4, 1 << 10, 1 << 14, 1 << 18, 1 << 20, 1 << 22];
+pub const MESSAGES: [u64; 8] = [4, 1 << 10, 1 << 14, 1 << 16, 1 << 18, 1 << 19, 1 << 20, 1 << 22];
 /// Rows and columns of the multiplied matrices.
 pub const MATRIX: u64 = 384;
 /// Elements of the added f32 arrays.
@@ -82,15 +83,45 @@ pub struct Calibration {
     pub sum: Spread,
 }
 
-impl Calibration {
+/// The time of a message as a line: an overhead, and its bytes over a rate.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Line {
     /// Seconds of a message independent of its length.
-    pub fn overhead(&self) -> f64 {
-        self.messages.first().map_or(0.0, |(_, took)| took.median)
+    pub overhead: f64,
+    /// Bytes per second.
+    pub rate: f64,
+}
+
+impl Line {
+    /// Seconds of a message.
+    pub fn time(self, bytes: u64) -> f64 {
+        self.overhead + bytes as f64 / self.rate
     }
 
-    /// Bytes per second of a long message, without the overhead.
-    pub fn rate(&self) -> f64 {
-        self.messages.last().map_or(1e9, |(bytes, took)| *bytes as f64 / (took.median - self.overhead()).max(1e-9))
+    /// By which factor it is off, in either direction.
+    fn off(self, bytes: u64, took: f64) -> f64 {
+        let ratio = self.time(bytes) / took.max(1e-12);
+        ratio.max(1.0 / ratio)
+    }
+}
+
+impl Calibration {
+    /// The line through two of the measured messages from which the others are off by the smallest factors: the geometric
+    /// mean decides. A size at which other processes took the cores has no more weight than the others, however late it is.
+    pub fn line(&self) -> Line {
+        let taken = |number: usize| (self.messages[number].0, self.messages[number].1.median);
+        let through = |(one, other): (usize, usize)| {
+            let ((short, first), (long, last)) = (taken(one), taken(other));
+            let rate = (long - short) as f64 / (last - first).max(1e-12);
+            // No message is free.
+            let overhead = (first - short as f64 / rate).max(1e-9);
+            Line { overhead, rate }
+        };
+        let off =
+            |line: &Line| -> f64 { self.messages.iter().map(|(bytes, took)| line.off(*bytes, took.median).ln()).sum() };
+        let pairs = (0..self.messages.len()).array_combinations().map(|[one, other]| through((one, other)));
+        let best = pairs.min_by(|one, other| off(one).total_cmp(&off(other)));
+        best.unwrap_or(Line { overhead: 1e-6, rate: 1e9 })
     }
 
     /// The profile, with the spread of each measurement.
@@ -123,17 +154,18 @@ impl Calibration {
         line("[engines]".to_owned());
         let all = Work::ALL.map(|work| toml_value(&work)).join(", ");
         line(format!("core = [{all}]\n"));
-        line("# All ranks send to the next one at once:".to_owned());
+        line("# All ranks send to the next one at once. The figures are the line that fits all sizes best:".to_owned());
+        let fitted = self.line();
         for (bytes, took) in messages {
             let [median, least, most] = [took.median, took.least, took.most].map(crate::units::show_seconds);
-            line(format!("# {bytes:>8} bytes in {median} ({least} to {most})"));
+            let (predicted, off) = (crate::units::show_seconds(fitted.time(*bytes)), fitted.off(*bytes, took.median));
+            line(format!(
+                "# {bytes:>8} bytes in {median} ({least} to {most}), by the figures {predicted}: off by {off:.2}"
+            ));
         }
         line("[network]\nname = \"shared_memory\"".to_owned());
-        line(format!(
-            "one_way = {}  # bytes a second of the longest message, after the overhead",
-            two_digits(self.rate())
-        ));
-        line(format!("hop_latency = \"{}\"  # of the shortest message", nanoseconds(self.overhead())));
+        line(format!("one_way = {}  # bytes a second, after the overhead", two_digits(fitted.rate)));
+        line(format!("hop_latency = \"{}\"  # of a message without bytes", nanoseconds(fitted.overhead)));
         line("message_overhead = \"0us\"\nwiring = \"switch\"\nswitch = \"cut_through\"".to_owned());
         text
     }
@@ -174,6 +206,20 @@ mod tests {
             assert!(near(hardware.bf16_flops.per_second(), 2.0 * 384f64.powi(3) / 1e-3), "{text}");
             assert!(near(hardware.hbm_bandwidth.per_second(), 12.0 * (1 << 20) as f64 / 5e-3), "{text}");
             assert!(Topology::new(Mesh::of(&[("X", 8)]), hardware).is_ok(), "{text}");
+        }
+    }
+
+    /// Sizes that took fifty times as long, because other processes had the cores, do not change the line.
+    #[test]
+    fn late_messages_have_no_weight() {
+        let late = Spread { median: 1.0, least: 0.9, most: 2.0 };
+        for places in [[0, 1], [2, 5], [6, 7], [0, 7]] {
+            let mut machine = machine(3e-6, 1e9);
+            for place in places {
+                machine.messages[place].1 = late;
+            }
+            let Line { overhead, rate } = machine.line();
+            assert!((overhead / 3e-6 - 1.0).abs() < 1e-6 && (rate / 1e9 - 1.0).abs() < 1e-6, "{places:?}");
         }
     }
 
