@@ -232,9 +232,13 @@ impl<'a> Tuner<'a> {
             }
             None => (axes, Rc::new(Choice { stages: self.plain(collective, from), trial: None })),
         };
-        let is_better = |(_, tried): &(_, Tried)| match &choice.trial {
-            Some(trial) if self.objective == Objective::Time => tried.trial.time < trial.time,
-            Some(_) | None => true,
+        let is_better = |(_, tried): &(_, Tried)| {
+            // An only candidate has not been timed.
+            let timed =
+                || self.trial_on(busy, (from.dtype, &from.local_extents(mesh)), choice.stages.clone(), Time::MAX);
+            let time = choice.trial.as_ref().map(|trial| trial.time).or_else(|| Some(timed()?.trial.time));
+            let is_wanted = asked == Some(Method::Routed) || self.objective == Objective::Bytes;
+            is_wanted || time.is_none_or(|time| tried.trial.time < time)
         };
         let (busy, choice) = match ragged.filter(is_better) {
             Some((group, Tried { trial, stages, .. })) => (group, Rc::new(Choice { stages, trial: Some(trial) })),
