@@ -1,7 +1,6 @@
 //! The data a collective must deliver: the definition from which all bounds on sets of devices follow.
 
-use crate::collective::Collective;
-use crate::collective::Loads;
+use crate::collective::{Collective, Loads};
 use crate::layout::Layout;
 use crate::mesh::{AxisSet, DeviceId, Mesh};
 use crate::shift::{self, Shift};

@@ -7,8 +7,7 @@ use super::few;
 use super::{Allowed, Cost, Costs, Objective};
 use crate::collective::Collective;
 use crate::dtype::DType;
-use crate::layout::Used;
-use crate::layout::{Dim, Layout, Sharding};
+use crate::layout::{Dim, Layout, Sharding, Used};
 use crate::mesh::{Axes, AxisId, AxisSet, Mesh};
 use crate::topology::LocalMoves;
 use crate::units::Time;
@@ -297,8 +296,9 @@ impl<Origin> Distances<Origin> {
 }
 
 impl Space {
+    /// The layouts of arrays of one type.
     ///
-    /// - `used`: the part of the array that may differ from 0, if it is known.
+    /// - `used`: the part of an array that may differ from 0, if it is known.
     pub(super) fn new(
         (dtype, dims, used): (DType, Vec<Dim>, Option<Used>),
         axes: AxisSet,

@@ -564,8 +564,8 @@ impl<'a> Search<'a> {
         for sharding in &further {
             self.share(id, sharding, &mut found)?;
         }
-        // A device makes its own elements of an `iota` or a table in every layout, so its users have nothing to share, where slices
-        // take no time.
+        // A device makes its own elements of an `iota` or a table in every layout, so its users have nothing to share,
+        // where slices take no time.
         let is_counted = matches!(&value.definition, Definition::Input { supply } if !supply.is_given())
             && are_slices_free(self.costs);
         if relaxed && places.is_none_or(|places| !places.complete) && self.is_shared(id) && !is_counted {

@@ -111,7 +111,7 @@ pub(super) type Move = (Arc<Network>, Rc<Vec<Want>>, u64);
 type Memory<K, V> = RefCell<FxHashMap<K, V>>;
 
 /// The chosen stages.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Choice {
     pub(super) stages: Vec<Stage>,
     /// Timing; `None` if there was no choice, or nothing could be simulated.
@@ -212,38 +212,7 @@ impl<'a> Tuner<'a> {
         let mesh = &self.topology.mesh;
         let operator = from.sharding.operator;
         let axes = collective.axes(&from.sharding, mesh);
-        let idle = |sharding: &_| idle::fastest(&self.topology, sharding);
-        let problem = Problem::new(collective, from, asked, mesh, idle).map(|problem| match asked {
-            None => {
-                let runs = problem.runs(mesh).into_iter().map(|(run, _)| run);
-                Problem { idle: idle::faster(&self.topology, &from.sharding, runs), ..problem }
-            }
-            Some(_) => problem,
-        });
-        let ragged = self.ragged_alone(collective, from, asked);
-        let (busy, choice) = match problem {
-            Some(_) if asked == Some(Method::Routed) && ragged.is_some() => (axes, Rc::new(Choice::default())),
-            Some(problem) => (problem.busy(), self.best(&self.in_order(problem))?),
-            None if collective.kind() == CollectiveKind::Reshard => {
-                let size = axes.group_size(mesh);
-                let too_large = || Flaw::TooLarge { kind: collective.kind(), axis: axes.names(mesh).to_string(), size };
-                let (busy, choice) = self.resharded(collective, from).ok_or_else(too_large)?;
-                (busy, Rc::new(choice))
-            }
-            None => (axes, Rc::new(Choice { stages: self.plain(collective, from), trial: None })),
-        };
-        let is_better = |(_, tried): &(_, Tried)| {
-            // An only candidate has not been timed.
-            let timed =
-                || self.trial_on(busy, (from.dtype, &from.local_extents(mesh)), choice.stages.clone(), Time::MAX);
-            let time = choice.trial.as_ref().map(|trial| trial.time).or_else(|| Some(timed()?.trial.time));
-            let is_wanted = asked == Some(Method::Routed) || self.objective == Objective::Bytes;
-            is_wanted || time.is_none_or(|time| tried.trial.time < time)
-        };
-        let (busy, choice) = match ragged.filter(is_better) {
-            Some((group, Tried { trial, stages, .. })) => (group, Rc::new(Choice { stages, trial: Some(trial) })),
-            None => (busy, choice),
-        };
+        let (busy, choice) = self.choice(collective, from, asked)?;
         let mut stages = choice.stages.clone();
         let mut trial = choice.trial.clone();
         if matches!(collective, Collective::AllReduce { .. } | Collective::ReduceScatter { .. }) {
@@ -274,6 +243,58 @@ impl<'a> Tuner<'a> {
         };
         let (time, links) = trial.map(|trial| (trial.time, trial.links)).unzip();
         Ok(Chosen { recipe, methods, time, links: links.unwrap_or_default(), work: trial::work(&schedule) })
+    }
+
+    /// The stages of a collective, and the axes that take part.
+    fn choice(
+        &self,
+        collective: &Collective,
+        from: &Layout,
+        asked: Option<Method>,
+    ) -> Result<(AxisSet, Rc<Choice>), Flaw> {
+        let Some((group, ragged)) = self.ragged_alone(collective, from, asked) else {
+            return self.of_all_elements(collective, from, asked);
+        };
+        // It sends the fewest bytes.
+        if asked.is_some() || self.objective == Objective::Bytes {
+            return Ok((group, Rc::new(ragged)));
+        }
+        let (busy, other) = self.of_all_elements(collective, from, asked)?;
+        let block = (from.dtype, from.local_extents(&self.topology.mesh));
+        // An only candidate has not been timed.
+        let timed = || Some(self.trial_on(busy, (block.0, &block.1), other.stages.clone(), Time::MAX)?.trial.time);
+        let time = other.trial.as_ref().map(|trial| trial.time).or_else(timed);
+        let is_faster = time.is_none_or(|time| ragged.trial.as_ref().is_some_and(|trial| trial.time < time));
+        Ok(if is_faster { (group, Rc::new(ragged)) } else { (busy, other) })
+    }
+
+    /// As [`Tuner::choice`], if all elements are sent.
+    fn of_all_elements(
+        &self,
+        collective: &Collective,
+        from: &Layout,
+        asked: Option<Method>,
+    ) -> Result<(AxisSet, Rc<Choice>), Flaw> {
+        let mesh = &self.topology.mesh;
+        let axes = collective.axes(&from.sharding, mesh);
+        let idle = |sharding: &_| idle::fastest(&self.topology, sharding);
+        let problem = Problem::new(collective, from, asked, mesh, idle).map(|problem| match asked {
+            None => {
+                let runs = problem.runs(mesh).into_iter().map(|(run, _)| run);
+                Problem { idle: idle::faster(&self.topology, &from.sharding, runs), ..problem }
+            }
+            Some(_) => problem,
+        });
+        Ok(match problem {
+            Some(problem) => (problem.busy(), self.best(&self.in_order(problem))?),
+            None if collective.kind() == CollectiveKind::Reshard => {
+                let size = axes.group_size(mesh);
+                let too_large = || Flaw::TooLarge { kind: collective.kind(), axis: axes.names(mesh).to_string(), size };
+                let (busy, choice) = self.resharded(collective, from).ok_or_else(too_large)?;
+                (busy, Rc::new(choice))
+            }
+            None => (axes, Rc::new(Choice { stages: self.plain(collective, from), trial: None })),
+        })
     }
 
     /// The cost of a recipe on an array with this layout.
@@ -499,7 +520,7 @@ impl<'a> Tuner<'a> {
     }
 
     /// A move of only the used part of an array, unless another method is requested.
-    fn ragged_alone(&self, collective: &Collective, from: &Layout, asked: Option<Method>) -> Option<(AxisSet, Tried)> {
+    fn ragged_alone(&self, collective: &Collective, from: &Layout, asked: Option<Method>) -> Option<(AxisSet, Choice)> {
         let is_exchange = matches!(collective, Collective::AllToAll { .. } | Collective::Reshard { .. });
         if from.loads().is_none() || !is_exchange || asked.is_some_and(|asked| asked != Method::Routed) {
             return None;
@@ -508,7 +529,7 @@ impl<'a> Tuner<'a> {
         let (group, to) = (collective.axes(&from.sharding, mesh), collective.apply(&from.sharding, mesh)?);
         let stages = vec![self.ragged(from, &to, group)?];
         let tried = self.trial_on(group, (from.dtype, &from.local_extents(mesh)), stages, Time::MAX)?;
-        Some((group, tried))
+        Some((group, Choice { stages: tried.stages, trial: Some(tried.trial) }))
     }
 
     fn most_work(&self) -> usize {
