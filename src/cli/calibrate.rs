@@ -19,7 +19,7 @@ use crate::fit::{self, Errors};
 use crate::schedule::{OpKind, Schedule};
 use crate::sim::clock;
 use crate::topology::{Hardware, Topology, Unit};
-use crate::units::{Bytes, show_seconds};
+use crate::units::{Bytes, counted, show_seconds};
 use clap::{Args, ValueEnum};
 use itertools::Itertools;
 use std::collections::BTreeMap;
@@ -44,7 +44,7 @@ pub(super) struct Calibrate {
     /// Base profile for all figures that are not fitted
     #[arg(long, value_name = "NAME|FILE.toml", requires = "table", default_value = "h100")]
     hardware: String,
-    /// With `--fit products`: number of compute units per device, such as the 132 multiprocessors of an H100
+    /// With `--fit products` or `attention`: number of compute units per device, such as the 132 multiprocessors of an H100
     #[arg(long, value_name = "COUNT", requires = "table", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     units: Option<u32>,
     /// The measured network of the profile; by default the first
@@ -106,6 +106,8 @@ enum Fitted {
     Collectives,
     /// Matrix products of one dtype; columns `m`, `n`, `k`, `dtype`, `us`; select with `--only dtype=bf16`
     Products,
+    /// Causal attention in one kernel, on bf16; columns `batch`, `seq`, `heads`, `kv_heads`, `head_dim`, `us`
+    Attention,
     /// Exchanges of tokens with their experts; columns `devices`, `tokens`, `hidden`, `topk`, `experts`, `dispatch_us`,
     /// `combine_us`
     Experts,
@@ -166,15 +168,28 @@ impl Calibrate {
                     let wanted = "the table has products of several types; choose one, such as `--only dtype=bf16`";
                     return Err(Failure::Call(wanted.to_owned()));
                 };
-                let units = self.units.ok_or_else(|| {
-                    Failure::Call("say how many units compute side by side, such as `--units 132`".to_owned())
-                })?;
-                let peaks = Peaks { flops: hardware.flops(dtype), memory: hardware.hbm_bandwidth, units };
+                let peaks =
+                    Peaks { flops: hardware.flops(dtype), memory: hardware.hbm_bandwidth, units: self.units()? };
                 let fit = fit::products::fit(&rows, peaks);
                 let fit = fit.ok_or_else(|| Failure::Call("the table has no products".to_owned()))?;
                 hardware.products.set(Unit::of(dtype), fit.products);
                 let key = |rows: u32| format!("{} rows and more", 1u64 << rows);
                 errors(&fit.errors, &fit.left_out, "of every fifth, left out of the fit", key)
+            }
+            Fitted::Attention => {
+                let rows = fit::table::attention(&text, &self.only).map_err(unread)?;
+                let units = self.units()?;
+                let peaks = Peaks { flops: hardware.bf16_flops, memory: hardware.hbm_bandwidth, units };
+                let fit = fit::attention::fit(&rows, peaks).ok_or_else(|| {
+                    Failure::Call("no measurement is slower than the peak rates of the profile".to_owned())
+                })?;
+                hardware.attention = Some(fit.attention);
+                let faster = match fit.faster {
+                    0 => String::new(),
+                    some => format!("# without {} faster than `bf16_flops`\n", counted(some as u64, "measurement")),
+                };
+                let key = |tokens: u32| format!("{} tokens and more", 4u64.pow(tokens));
+                faster + &errors(&fit.errors, &fit.left_out, "of every fifth, left out of the fit", key)
             }
             Fitted::Experts => {
                 let fit = fit::experts::fit(&fit::table::experts(&text, &self.only).map_err(unread)?);
@@ -189,6 +204,12 @@ impl Calibrate {
             Some(path) => files::write_result(path, &text),
             None => input::put(&text),
         }
+    }
+
+    /// The compute units of a device.
+    fn units(&self) -> Result<u32, Failure> {
+        let missing = || Failure::Call("say how many units compute side by side, such as `--units 132`".to_owned());
+        self.units.ok_or_else(missing)
     }
 
     fn measure(&self, ranks: &Ranks) -> Result<(), Failure> {

@@ -91,9 +91,9 @@ impl Known {
 
 /// The cost of a product: the longer of its arithmetic and its memory traffic.
 fn roofline(work: &LocalWork, topology: &Topology) -> Cost {
-    let LocalWork { dtype, flops, traffic, shape, starts } = *work;
+    let LocalWork { dtype, flops, traffic, form, starts } = *work;
     let traffic = u128::from(traffic.0);
-    let took = topology.product_time(ProductWork { dtype, flops, shape, traffic, starts });
+    let took = topology.product_time(ProductWork { dtype, flops, form, traffic, starts });
     limited(took.time(), if took.computing >= took.traffic { Limit::Compute } else { Limit::Memory })
 }
 

@@ -1,11 +1,12 @@
 //! Fits the constants of a hardware profile to measurements.
 //!
 //! The measurements are read from a table (`table.rs`). A search (`search.rs`) finds the constants for which the
-//! model is closest to them: those of messages (`collectives.rs`), of products (`products.rs`) and of exchanges with
-//! experts (`experts.rs`). Rates are integers with few small prime factors, so that times stay exact in a common tick.
+//! model is closest to them: those of messages (`collectives.rs`), of products (`products.rs`), of attention
+//! (`attention.rs`) and of exchanges with experts (`experts.rs`). Rates are integers with few small prime factors, so that times stay exact in a common tick.
 //!
 //! [`Errors`] holds the relative errors of a fit, on all measurements and on held-out ones.
 
+pub mod attention;
 pub mod collectives;
 pub mod experts;
 pub mod products;
@@ -71,6 +72,20 @@ pub fn nearest_rate(per_second: f64) -> Rate {
         (100..=1000).filter(|digits| is_smooth(*digits)).min_by(|one, other| off(*one).total_cmp(&off(*other)));
     let rate = (nearest.unwrap_or(100) as f64 * scale).round() as u64;
     Rate::new(rate).expect("not zero")
+}
+
+/// A rate rounded to an integer, for use during the search.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "casts of floats keep to the range")]
+fn whole_rate(per_second: f64) -> Rate {
+    Rate::new(per_second as u64).unwrap_or_else(|| nearest_rate(0.0))
+}
+
+/// A rate that is still at most the peak when it is rounded.
+///
+/// - `rate`: rounds units per second.
+fn below(peak: u64, per_second: f64, rate: impl Fn(f64) -> Rate) -> Rate {
+    let found = rate(per_second);
+    if found.per_second() <= peak { found } else { rate(peak as f64 / 1.08) }
 }
 
 fn is_smooth(mut number: u64) -> bool {

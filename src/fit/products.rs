@@ -5,7 +5,7 @@
 
 use super::search::{descend, loss_of};
 use super::table::Product;
-use super::{Errors, nearest_rate, without_every_fifth};
+use super::{Errors, below, nearest_rate, whole_rate, without_every_fifth};
 use crate::topology::{Products, Protocol, Shape, Tile};
 use crate::units::{Rate, TimeScale};
 use itertools::Itertools;
@@ -94,12 +94,6 @@ fn constants(rows: &[&Product], peaks: Peaks) -> Option<Products> {
     Some(products(&found?.1, peaks, nearest_rate))
 }
 
-/// A rate rounded to an integer, for use during the search.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "casts of floats keep to the range")]
-fn whole_rate(per_second: f64) -> Rate {
-    Rate::new(per_second as u64).unwrap_or_else(|| nearest_rate(0.0))
-}
-
 /// The constants in the form of a profile.
 ///
 /// - `rate`: converts units per second.
@@ -107,13 +101,9 @@ fn whole_rate(per_second: f64) -> Rate {
 fn products(at: &[f64], peaks: Peaks, rate: impl Fn(f64) -> Rate) -> Products {
     let time = |microseconds: f64| (microseconds.min(1e6) * 100.0).round() as u64 * 10_000;
     let unit = peaks.flops.per_second() / u64::from(peaks.units.max(1));
-    // Keeps the rounded rate below the peak.
-    let below = |found: f64, most: u64| {
-        let found = rate(found * 1e6);
-        if found.per_second() <= most { found } else { rate(most as f64 / 1.08) }
-    };
-    let memory = |rate: f64| below(rate, peaks.memory.per_second());
-    let tile = |((rows, columns), flops): ((u32, u32), &f64)| Tile { rows, columns, flops: below(*flops, unit) };
+    let memory = |found: f64| below(peaks.memory.per_second(), found * 1e6, &rate);
+    let flops = |found: f64| below(unit, found * 1e6, &rate);
+    let tile = |((rows, columns), found): ((u32, u32), &f64)| Tile { rows, columns, flops: flops(*found) };
     let (slow, fast) = (memory(at[SLOW]), memory(at[FAST]));
     let slow = (slow < fast).then_some(Protocol { latency: 0, one_way: slow });
     let latency = if slow.is_some() { time(at[LATER]) } else { 0 };

@@ -1,7 +1,8 @@
 //! Tables of measurements: CSV with a header line, and the output of nccl-tests.
 
 use crate::collective::CollectiveKind;
-use crate::topology::Tokens;
+use crate::dtype::DType;
+use crate::topology::{Heads, Tokens};
 use csv::StringRecord;
 use std::collections::BTreeSet;
 use thiserror::Error;
@@ -37,6 +38,17 @@ pub struct Product {
     pub is_float: bool,
     /// Bytes per element of the result.
     pub result: u64,
+    /// Measured time.
+    pub microseconds: f64,
+}
+
+/// The measured time of an attention kernel.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Attended {
+    /// The heads of all sequences, with as many keys as queries, causal.
+    pub heads: Heads,
+    /// Bytes of the queries, keys, values and the result, of two per element.
+    pub bytes: u64,
     /// Measured time.
     pub microseconds: f64,
 }
@@ -188,6 +200,33 @@ pub fn products(text: &str, only: &Only) -> Result<Vec<Product>, TableError> {
         let microseconds = record.read(time, microseconds, MICROSECONDS)?;
         let is_float = !record.field(dtype).to_ascii_lowercase().contains("int");
         Ok(Product { m: extent(m)?, n: extent(n)?, k: extent(k)?, element, is_float, result: 2, microseconds })
+    };
+    records.iter().map(row).collect()
+}
+
+/// Reads a table of causal attention kernels on 16-bit floats: the sequences in `batch`, the tokens of each in `seq`,
+/// `heads`, `kv_heads`, `head_dim`, and the time.
+///
+/// # Errors
+/// If the table is invalid, or no line matches.
+pub fn attention(text: &str, only: &Only) -> Result<Vec<Attended>, TableError> {
+    let (columns, records) = records(text, only)?;
+    let names = [&["batch"][..], &["seq"], &["heads"], &["kv_heads"], &["head_dim"], &TIME];
+    let [batch, sequence, heads, groups, width, time] = names.map(|names| column(&columns, names));
+    let (batch, sequence, heads, groups, width, time) = (batch?, sequence?, heads?, groups?, width?, time?);
+    some(&records, only)?;
+    let row = |record: &Record| {
+        let extent = |place: usize| {
+            let extent = |text: &str| text.parse::<u64>().ok().filter(|extent| (1..=1 << 20).contains(extent));
+            record.read(place, extent, "an extent from 1 to 1048576")
+        };
+        let (batch, sequence, width) = (extent(batch)?, extent(sequence)?, extent(width)?);
+        let (queries, groups) = (extent(heads)?, extent(groups)?);
+        let heads =
+            Heads { heads: batch.saturating_mul(queries), queries: sequence, keys: sequence, width, is_causal: true };
+        let rows = batch.saturating_mul(sequence).saturating_mul(2 * (queries + groups));
+        let bytes = DType::Bf16.bytes(rows.saturating_mul(width));
+        Ok(Attended { heads, bytes, microseconds: record.read(time, microseconds, MICROSECONDS)? })
     };
     records.iter().map(row).collect()
 }

@@ -67,7 +67,7 @@ use crate::program::{Program, ValueId, Wanted};
 use crate::recipe::{Chosen, Flaw, Tuner};
 use crate::sim::usage::{StepUsage, Usage};
 use crate::span::Span;
-use crate::topology::{Shape, Work};
+use crate::topology::{Form, Heads, Shape, Work};
 use crate::units::{Bytes, Time};
 use petgraph::Direction;
 use petgraph::graph::{DiGraph, NodeIndex};
@@ -133,8 +133,8 @@ pub struct LocalWork {
     pub flops: u128,
     /// Bytes read and written, as determined by [`Access`].
     pub traffic: Bytes,
-    /// Extents of a product; `None` for lookups and other computations.
-    pub shape: Option<Shape>,
+    /// What is computed, for measured times.
+    pub form: Form,
     /// Whether it launches a kernel.
     pub starts: bool,
 }
@@ -172,8 +172,9 @@ impl LocalWork {
             None => einsum.flops(&extents),
         };
         let unit = DType::computing(operands.iter().map(|layout| layout.dtype));
-        let shape = if access.lookup.is_some() { None } else { Shape::of(einsum, &extents) };
-        LocalWork { dtype: unit.unwrap_or(result.dtype), flops, traffic, shape, starts: access.starts }
+        let shape = Shape::of(einsum, &extents).filter(|_| access.lookup.is_none());
+        let form = shape.map_or(Form::Other, Form::Product);
+        LocalWork { dtype: unit.unwrap_or(result.dtype), flops, traffic, form, starts: access.starts }
     }
 
     /// Work of one device for a declared kernel.
@@ -185,7 +186,8 @@ impl LocalWork {
         let traffic = Bytes(traffic.unwrap_or_else(|| blocks.fold(0, u64::saturating_add)));
         let unit = DType::computing(operands.iter().map(|layout| layout.dtype));
         let flops = kernel.flops(&lengths);
-        LocalWork { dtype: unit.unwrap_or(result.dtype), flops, traffic, shape: None, starts: true }
+        let form = Heads::of(kernel, &lengths).map_or(Form::Other, Form::Attention);
+        LocalWork { dtype: unit.unwrap_or(result.dtype), flops, traffic, form, starts: true }
     }
 }
 

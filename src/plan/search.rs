@@ -26,6 +26,7 @@ use crate::mesh::{AxisSet, Mesh};
 use crate::operator::Operator;
 use crate::passes;
 use crate::program::{Carried, Definition, Program, ValueId, Wanted};
+use crate::topology::Form;
 use crate::units::{Bytes, Time};
 use itertools::Itertools;
 use std::cell::OnceCell;
@@ -801,7 +802,7 @@ impl<'a> Search<'a> {
             return Score::default();
         }
         let dtype = self.program.value(id).dtype;
-        let work = LocalWork { dtype, flops: 0, traffic: Bytes(bytes), shape: None, starts };
+        let work = LocalWork { dtype, flops: 0, traffic: Bytes(bytes), form: Form::Other, starts };
         Score::new(self.costs.objective(), self.costs.map(&work), 0).times(self.program.times(id)).of_no_step()
     }
 
@@ -1107,7 +1108,8 @@ impl<'a> Search<'a> {
         // A lookup counts as a lookup if it is one in some plan.
         let access = Access { lookup: self.structure.access(id).lookup, ..Access::alone(2) };
         let work = LocalWork::in_kernel(&self.einsum(id), &layouts, &whole(id), &program.mesh, &access, |_| 0);
-        let share = LocalWork { flops: work.flops / devices, traffic: Bytes(0), shape: None, starts: false, ..work };
+        let share =
+            LocalWork { flops: work.flops / devices, traffic: Bytes(0), form: Form::Other, starts: false, ..work };
         (share.flops * u128::from(program.times(id)), self.costs.product(&share).time * program.times(id))
     }
 

@@ -1,5 +1,6 @@
 //! Hardware profiles: compute, memory and link rates.
 
+use super::attention::Attention;
 use super::engines::Engines;
 use super::experts::Experts;
 use super::listed::Links;
@@ -279,6 +280,9 @@ pub struct Hardware {
     /// Measured products, which replace the rates of operations and of memory.
     #[serde(default)]
     pub products: MeasuredProducts,
+    /// Measured attention kernels.
+    #[serde(default)]
+    pub attention: Option<Attention>,
     /// Measured exchanges of tokens with their experts.
     #[serde(default)]
     pub experts: Option<Experts>,
@@ -343,7 +347,8 @@ impl Hardware {
                 network.measured.clear();
                 network.links.iter_mut().for_each(|links| links.hop_latency = None);
             }
-            (self.kernel_start, self.products, self.experts) = (0, MeasuredProducts::default(), None);
+            (self.kernel_start, self.products) = (0, MeasuredProducts::default());
+            (self.attention, self.experts) = (None, None);
         }
         self
     }
@@ -361,7 +366,8 @@ impl Hardware {
         let links = self.networks().map(|network| network.one_way);
         let products = self.products.by_unit().flat_map(|(_, _, products)| products.rates().collect::<Vec<_>>());
         let flops = [self.bf16_flops, self.int8_flops].into_iter().chain(self.dtype_flops.values().copied());
-        std::iter::once(self.hbm_bandwidth).chain(flops).chain(links).chain(products)
+        let attention = self.attention.iter().flat_map(Attention::rates);
+        std::iter::once(self.hbm_bandwidth).chain(flops).chain(links).chain(products).chain(attention)
     }
 
     /// Operations per second on operands of a dtype.

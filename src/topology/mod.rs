@@ -4,6 +4,7 @@
 //! up and one link down; on a switch each device has one output port and one input port; in a full mesh each device has one
 //! link to each other device.
 
+mod attention;
 pub mod closed_form;
 mod detour;
 pub mod engines;
@@ -19,7 +20,9 @@ mod quantity;
 pub mod routes;
 mod slices;
 mod turns;
+mod work;
 
+pub use attention::{Attention, Heads, QueryTile};
 pub use closed_form::{ClosedForm, Limit};
 pub use engines::{EngineId, Engines, EnginesError, Work};
 pub use experts::{Experts, Rows, Tokens};
@@ -29,11 +32,12 @@ pub use hardware::{
 };
 pub use hop::{Also, Hop, Link, LinkId, LinkSide};
 pub use measured::{Measured, Messages, Protocol, Traffic};
-pub use products::{ProductWork, Products, Shape, Tile, WorkTime};
+pub use products::{Products, Shape, Tile};
 pub use profile::{ProfileDocument, ProfileError};
 pub use routes::RouteError;
 pub use slices::Unlinked;
 pub use turns::LinkClasses;
+pub use work::{Form, ProductWork, WorkTime};
 
 use crate::dtype::DType;
 use crate::link::{DegradedLink, LinkState};

@@ -5,8 +5,7 @@
 //! split is used. A product takes at least its memory traffic, which is slower for small amounts, plus a kernel launch.
 
 use super::measured::{Protocol, ProtocolDocument};
-use super::{Topology, quantity};
-use crate::dtype::DType;
+use super::quantity;
 use crate::einsum::Einsum;
 use crate::units::{Rate, Time, TimeScale};
 use serde::{Deserialize, Serialize};
@@ -170,67 +169,6 @@ impl From<&Products> for ProductsDocument {
             parts: products.parts,
             memory: products.memory.iter().map(ProtocolDocument::from).collect(),
             tiles: products.tiles.iter().map(tile).collect(),
-        }
-    }
-}
-
-/// Work of one device for a product.
-#[derive(Clone, Copy, Debug)]
-pub struct ProductWork {
-    /// The dtype that selects the arithmetic unit.
-    pub dtype: DType,
-    /// Operations.
-    pub flops: u128,
-    /// Extents; `None` for lookups.
-    pub shape: Option<Shape>,
-    /// Memory traffic in bytes.
-    pub traffic: u128,
-    /// Whether a kernel is launched.
-    pub starts: bool,
-}
-
-/// The time of some work, with its parts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WorkTime {
-    /// Time of the operations.
-    pub computing: Time,
-    /// Time of the memory traffic.
-    pub traffic: Time,
-    /// Kernel launch time, before both.
-    pub start: Time,
-}
-
-impl WorkTime {
-    /// Total time.
-    pub fn time(self) -> Time {
-        self.start + self.computing.max(self.traffic)
-    }
-}
-
-impl Topology {
-    /// Time of a product: measured, or else by its operations and bytes.
-    pub fn product_time(&self, work: ProductWork) -> WorkTime {
-        let (scale, hardware) = (self.scale, &self.hardware);
-        let measured = hardware.products.of(work.dtype);
-        match (measured, work.shape) {
-            (Some(products), Some(shape)) => WorkTime {
-                computing: products.computing(scale, shape),
-                traffic: products.traffic(scale, work.traffic),
-                start: scale.picoseconds(if work.starts { products.start } else { 0 }),
-            },
-            _ => {
-                let rate = hardware.flops(work.dtype);
-                WorkTime { computing: scale.at_rate(work.flops, rate), ..self.memory_time(work.traffic, work.starts) }
-            }
-        }
-    }
-
-    /// Time to read and write a number of bytes.
-    pub fn memory_time(&self, bytes: u128, starts: bool) -> WorkTime {
-        WorkTime {
-            computing: Time::ZERO,
-            traffic: self.scale.at_rate(bytes, self.hardware.hbm_bandwidth),
-            start: self.scale.picoseconds(if starts { self.hardware.kernel_start } else { 0 }),
         }
     }
 }

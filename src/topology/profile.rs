@@ -1,5 +1,6 @@
 //! Hardware profiles as TOML.
 
+use super::attention::{Attention, AttentionDocument, QueryTile};
 use super::engines::{Engines, Work};
 use super::experts::{Experts, ExpertsDocument, Rows};
 use super::fabric::{self, Listed};
@@ -227,7 +228,8 @@ fn read(text: &str) -> Result<Hardware, ProfileError> {
         let field = if unit == "int8" { "int8_flops" } else { field };
         products.flaw(field, hardware.flops(dtype), hardware.hbm_bandwidth)
     });
-    match twice.or(flaw).or_else(|| fabric::flaw(&hardware)) {
+    let attention = || hardware.attention.as_ref()?.flaw(hardware.bf16_flops, hardware.hbm_bandwidth);
+    match twice.or(flaw).or_else(attention).or_else(|| fabric::flaw(&hardware)) {
         Some(message) => Err(ProfileError { message, span: None }),
         None => Ok(hardware),
     }
@@ -260,6 +262,9 @@ fn write(hardware: &Hardware) -> String {
     }
     for (unit, _, products) in hardware.products.by_unit() {
         text += &format!("\n[products.{unit}]\n{}", products_text(products));
+    }
+    if let Some(attention) = &hardware.attention {
+        text += &format!("\n[attention]\n{}", attention_text(attention));
     }
     if let Some(Experts { dispatch, combine }) = &hardware.experts {
         let ways = [("dispatch", rows_text(dispatch)), ("combine", rows_text(combine))];
@@ -359,6 +364,19 @@ fn products_text(products: &Products) -> String {
     ])
 }
 
+fn attention_text(attention: &Attention) -> String {
+    let tile = |QueryTile { rows, start, element, flops }: &QueryTile| {
+        let [start, element] = [start, element].map(|figure| time(*figure));
+        format!("{{ rows = {rows}, start = {start}, element = {element}, flops = {} }}", toml_value(flops))
+    };
+    lines([
+        ("units", attention.units.to_string()),
+        ("start", time(attention.start)),
+        ("memory", toml_value(&attention.memory)),
+        ("tiles", format!("[{}]", attention.tiles.iter().map(tile).join(", "))),
+    ])
+}
+
 fn rows_text(Rows { start, element, token, copy, one_way }: &Rows) -> String {
     let times = [("start", start), ("element", element), ("token", token), ("copy", copy)];
     let times = times.map(|(field, figure)| format!("{field} = {}", time(*figure))).join(", ");
@@ -390,6 +408,8 @@ pub struct ProfileDocument {
     kernel_start_ps: u64,
     /// By arithmetic unit.
     products: BTreeMap<&'static str, ProductsDocument>,
+    /// Attention kernels, if measured.
+    attention: Option<AttentionDocument>,
     /// Exchanges of tokens with their experts, if measured.
     experts: Option<ExpertsDocument>,
     /// Limit on the bytes of a broadcast, if any.
@@ -480,6 +500,7 @@ fn document(hardware: &Hardware) -> ProfileDocument {
         fusion,
         kernel_start_ps: kernel_start,
         products,
+        attention: hardware.attention.as_ref().map(AttentionDocument::from),
         experts: hardware.experts.as_ref().map(ExpertsDocument::from),
         broadcast_limit,
         engines,

@@ -1,17 +1,19 @@
 //! Compares plans with measurements: `tests/measured`, from the package aiconfigurator-core 0.12.0 (NVIDIA
-//! Corporation, Apache-2.0). Collectives are programs of one statement that are planned, proven and timed; products and
-//! exchanges with experts are single kernels.
+//! Corporation, Apache-2.0). Collectives are programs of one statement that are planned, proven and timed; products,
+//! attention and exchanges with experts are single kernels.
 //!
-//! `SHARDC_MACHINES=write cargo test --test clock measured` writes the tables of `docs/machines.md`.
+//! `SHARDC_MACHINES=write cargo test --test clock measured -- --test-threads 1` writes the tables of `docs/machines.md`.
 
 use itertools::Itertools;
 use shardc::collective::CollectiveKind;
 use shardc::compiler::{self, Options};
 use shardc::fit::experts::Way;
-use shardc::fit::table::{self, Collective, Dispatched};
+use shardc::fit::products::Peaks;
+use shardc::fit::table::{self, Attended, Collective, Dispatched};
 use shardc::fit::{self, Errors};
+use shardc::program::Definition;
 use shardc::sim::clock;
-use shardc::topology::Hardware;
+use shardc::topology::{Hardware, Heads};
 use shardc::units::TimeScale;
 use std::collections::BTreeMap;
 
@@ -33,6 +35,7 @@ const KINDS: [CollectiveKind; 4] =
 
 const COLLECTIVES: &str = include_str!("../measured/collectives.csv");
 const PRODUCTS: &str = include_str!("../measured/products.csv");
+const ATTENTION: &str = include_str!("../measured/attention.csv");
 const EXPERTS: &str = include_str!("../measured/experts.csv");
 
 fn only(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
@@ -103,7 +106,11 @@ fn holds(name: &str, table: &str) {
     if std::env::var_os("SHARDC_MACHINES").is_some_and(|value| value == "write") {
         std::fs::write(path, [&text[..from], table, &text[to..]].concat()).expect("it is written");
     } else {
-        assert_eq!(&text[from..to], table, "run `SHARDC_MACHINES=write cargo test --test clock measured`");
+        assert_eq!(
+            &text[from..to],
+            table,
+            "run `SHARDC_MACHINES=write cargo test --test clock measured -- --test-threads 1`"
+        );
     }
 }
 
@@ -174,6 +181,134 @@ fn products_take_what_was_measured() {
     let all = Errors::new(all);
     table += &format!("\nOf all {}: {}.\n", all.count(), shown(&all));
     holds("products", &table);
+}
+
+/// The measured attention of a system, without what is faster than its peak rate.
+fn attention(machine: &str, system: &str) -> (Vec<Attended>, Peaks) {
+    let rows = table::attention(ATTENTION, &only(&[("system", system)])).expect("a table");
+    let hardware = Hardware::named(machine).expect("shipped");
+    let units = hardware.attention.as_ref().expect("measured").units;
+    let peaks = Peaks { flops: hardware.bf16_flops, memory: hardware.hbm_bandwidth, units };
+    (rows.into_iter().filter(|row| fit::attention::is_possible(row, peaks)).collect(), peaks)
+}
+
+#[test]
+fn attention_takes_what_was_measured() {
+    let mut table = "| machine | up to 128 tokens | up to 1,024 tokens | more | in order |\n\
+        | --- | --- | --- | --- | --- |\n"
+        .to_owned();
+    let mut all = Vec::new();
+    for (machine, system) in MACHINES {
+        let (rows, _) = attention(machine, system);
+        let figures = Hardware::named(machine).and_then(|hardware| hardware.attention).expect("measured");
+        let said: Vec<(f64, f64)> =
+            rows.iter().map(|row| (fit::attention::microseconds(&figures, row), row.microseconds)).collect();
+        let between = |least: u64, most: u64| {
+            let of = rows.iter().zip(&said).filter(|(row, _)| (least..=most).contains(&row.heads.queries));
+            shown(&Errors::new(of.map(|(_, (said, is))| (said / is - 1.0).abs())))
+        };
+        let cells = [(1, 128), (129, 1024), (1025, u64::MAX)].map(|(least, most)| between(least, most));
+        table += &format!("| `{machine}` | {} | {} |\n", cells.iter().join(" | "), percent(in_order(&said)));
+        all.extend(said.iter().map(|(said, is)| (said / is - 1.0).abs()));
+    }
+    let all = Errors::new(all);
+    table += &format!("\nOf all {}: {}.\n", all.count(), shown(&all));
+    holds("attention", &table);
+    assert!(all.percentile(50) <= 0.06, "{}", shown(&all));
+}
+
+/// As for messages: the constants of a profile fit its measurements, and constants without every fifth predict these.
+#[test]
+fn profiles_have_constants_that_fit_attention() {
+    for (machine, system) in MACHINES {
+        let (rows, peaks) = attention(machine, system);
+        let fit = fit::attention::fit(&rows, peaks).expect("rows");
+        let figures = Hardware::named(machine).and_then(|hardware| hardware.attention).expect("measured");
+        let shipped = Errors::of_all(fit::attention::errors(&rows, &figures).values());
+        let [fresh, left_out] = [fit.errors, fit.left_out].map(|errors| Errors::of_all(errors.values()));
+        let worse = shipped.percentile(50) - fresh.percentile(50);
+        assert!(worse < 0.01, "{machine}: {} where {} is possible", shown(&shipped), shown(&fresh));
+        assert!(left_out.percentile(50) <= 0.11, "{machine}: {}", shown(&left_out));
+    }
+}
+
+/// A declared kernel of attention takes the time of the kernel that was measured, with its share of the heads.
+#[test]
+fn plans_of_attention_take_the_time_of_its_kernel() {
+    for (machine, devices) in [("h100", 1), ("b200", 1), ("a100", 4)] {
+        for (batch, tokens, heads, groups, width) in [(2, 64, 8, 8, 128), (1, 2048, 32, 4, 128), (4, 1024, 16, 8, 256)]
+        {
+            let each = heads / groups;
+            let source = format!(
+                "mesh {{X: {devices}}} on {machine}\n\
+                 dims {{B: {batch}, S: {tokens}, T: {tokens}, K: {groups}, G: {each}, H: {width}}}\n\
+                 kernel attend(q[B, S, K, G, H], k[B, T, K, H], v[B, T, K, H]) -> [B, S, K, G, H],\n    \
+                 shard B, K, G, flops 2*B*K*G*S*T*H,\n    \
+                 reference softmax_T(0.5 * (q *_H k)) *_T v\n\
+                 q: bf16[B, S, K_X, G, H]\nk: bf16[B, T, K_X, H]\nv: bf16[B, T, K_X, H]\n\
+                 o[B, S, K_X, G, H] = attend(q, k, v)\noutput o\n"
+            );
+            let table = format!(
+                "batch,seq,heads,kv_heads,head_dim,us\n{batch},{tokens},{},{},{width},1\n",
+                heads / devices,
+                groups / devices
+            );
+            let row = table::attention(&table, &[]).expect("a table")[0];
+            let figures = Hardware::named(machine).and_then(|hardware| hardware.attention).expect("measured");
+            let expected = fit::attention::microseconds(&figures, &row);
+            let (program, found) = compiler::check(&source);
+            let program = program.unwrap_or_else(|| panic!("{found:?}\n{source}"));
+            let compiled = compiler::compile(&program, &Options::default()).expect("a plan");
+            let timing = clock::run(&compiled.schedule, &compiled.topology).expect("a time");
+            assert_eq!(timing.makespan, compiled.plan.totals().time(), "{source}");
+            let planned = compiled.topology.scale.seconds(timing.makespan) * 1e6;
+            assert!((planned / expected - 1.0).abs() < 1e-6, "{planned} us, measured kernel {expected} us\n{source}");
+        }
+    }
+}
+
+/// What a kernel computes is found by its reference, whatever else is done to the scores and to the result.
+#[test]
+fn attention_is_found_by_its_reference() {
+    let heads = |flops: &str, reference: &str| {
+        let source = format!(
+            "mesh {{X: 2}} on h100\ndims {{B: 2, S: 8, T: 16, N: 4, H: 32}}\n\
+             kernel f(q[B, S, N, H], k[B, T, N, H], v[B, T, N, H], m[S, T]) -> [B, S, N, H],\n    \
+             shard B, N, flops {flops},\n    reference {reference}\n\
+             q: bf16[B, S, N, H]\nk: bf16[B, T, N, H]\nv: bf16[B, T, N, H]\nm: bf16[S, T]\n\
+             o[B, S, N, H] = f(q, k, v, m)\noutput o\n"
+        );
+        let (program, found) = compiler::check(&source);
+        let program = program.unwrap_or_else(|| panic!("{found:?}\n{source}"));
+        let kernel = program.values.iter().find_map(|value| match &value.definition {
+            Definition::Kernel { kernel, .. } => Some(kernel.clone()),
+            _ => None,
+        });
+        let kernel = kernel.expect("a kernel");
+        Heads::of(&kernel, &kernel.lengths)
+    };
+    let all = Heads { heads: 8, queries: 8, keys: 16, width: 32, is_causal: false };
+    for reference in [
+        "softmax_T(q *_H k) *_T v",
+        "v *_T softmax_T(k *_H q)",
+        "softmax_T(f32(q *_H k) * 0.25 + m) *_T v",
+        "softmax_T(relu(q) *_H k) *_T v",
+        "2 * bf16(bf16(softmax_T(f32(q *_H k))) *_T v)",
+        "softmax_T(where(m > 0, (0.5 * q) *_H k, -1000)) *_T v",
+    ] {
+        assert_eq!(heads("4*B*N*S*T*H", reference), Some(all), "{reference}");
+        let causal = Heads { is_causal: true, ..all };
+        assert_eq!(heads("2*B*N*S*T*H", reference), Some(causal), "{reference}");
+    }
+    for reference in [
+        // No softmax, one over other dims, one too many, and a sum with attention.
+        "(q *_H k) *_T v",
+        "softmax_N(q *_H k) *_T v",
+        "softmax_T(softmax_T(q *_H k)) *_T v",
+        "q + softmax_T(q *_H k) *_T v",
+    ] {
+        assert_eq!(heads("4*B*N*S*T*H", reference), None, "{reference}");
+    }
 }
 
 /// Constants fitted without a size predict that size. Figures may differ slightly between processors because of

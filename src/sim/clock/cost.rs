@@ -3,7 +3,7 @@
 use crate::dtype::DType;
 use crate::fusion::{Access, Lookup};
 use crate::schedule::{OpId, OpKind, Operation, Reach, Schedule};
-use crate::topology::{LocalMoves, ProductWork, Shape, Topology};
+use crate::topology::{Form, Heads, LocalMoves, ProductWork, Shape, Topology};
 use crate::units::Time;
 
 /// The compute time of an operation on one device.
@@ -29,13 +29,13 @@ pub(super) fn compute_time(
         kind if kind.properties().reach != Reach::Own => Time::ZERO,
         OpKind::MatMul { einsum } => {
             let extents: Vec<Vec<u64>> = operands.iter().map(|operand| operand.extents.clone()).collect();
-            let (flops, shape) = match access.lookup {
-                Some(lookup) => (lookup.flops(einsum, &extents), None),
-                None => (einsum.flops(&extents), Shape::of(einsum, &extents)),
+            let (flops, form) = match access.lookup {
+                Some(lookup) => (lookup.flops(einsum, &extents), Form::Other),
+                None => (einsum.flops(&extents), Shape::of(einsum, &extents).map_or(Form::Other, Form::Product)),
             };
             let unit = DType::computing(operands.iter().map(|operand| operand.dtype));
             let (dtype, starts) = (unit.unwrap_or(operation.dtype), access.starts);
-            topology.product_time(ProductWork { dtype, flops, shape, traffic, starts }).time()
+            topology.product_time(ProductWork { dtype, flops, form, traffic, starts }).time()
         }
         OpKind::Kernel(kernel) => {
             let extents: Vec<Vec<u64>> = operands.iter().map(|operand| operand.extents.clone()).collect();
@@ -43,7 +43,8 @@ pub(super) fn compute_time(
             let (flops, traffic) = (kernel.flops(&lengths), kernel.bytes(&lengths).unwrap_or(traffic));
             let unit = DType::computing(operands.iter().map(|operand| operand.dtype));
             let dtype = unit.unwrap_or(operation.dtype);
-            topology.product_time(ProductWork { dtype, flops, shape: None, traffic, starts: true }).time()
+            let form = Heads::of(kernel, &lengths).map_or(Form::Other, Form::Attention);
+            topology.product_time(ProductWork { dtype, flops, form, traffic, starts: true }).time()
         }
         // A slice reads only the part of the operand that it keeps.
         OpKind::Slice { .. } => moved(written.saturating_mul(2)),
