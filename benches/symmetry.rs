@@ -5,7 +5,7 @@
 
 mod common;
 
-use common::{lowered, planned};
+use common::{lowered, planned, posed};
 use divan::{AllocProfiler, Bencher};
 use shardc::compiler;
 use shardc::sim::{clock, proof};
@@ -40,44 +40,44 @@ const CASES: [Case; 5] = [
 ];
 
 #[divan::bench(args = CASES, sample_count = 5, sample_size = 1)]
-fn lowered_proven_and_timed(bencher: Bencher<'_, '_>, case: Case) {
-    let planned = planned(case.axes, "ring", case.kind);
+fn planned_proven_and_timed(bencher: Bencher<'_, '_>, case: Case) {
+    let posed = posed(case.axes, "ring", case.kind);
     bencher.bench_local(|| {
-        let (schedule, _) = compiler::schedule(&planned.0, &planned.1).expect("proven");
-        clock::run(&schedule, &planned.1).expect("a time")
+        let (schedule, _) = compiler::schedule(&planned(&posed), &posed.1).expect("proven");
+        clock::run(&schedule, &posed.1).expect("a time")
     });
 }
 
 #[divan::bench(args = CASES, sample_count = 5, sample_size = 1)]
 fn proven(bencher: Bencher<'_, '_>, case: Case) {
-    let schedule = lowered(&planned(case.axes, "ring", case.kind));
+    let schedule = lowered(&planned(&posed(case.axes, "ring", case.kind)));
     bencher.bench_local(|| proof::prove(&schedule).expect("proven"));
 }
 
 #[divan::bench(args = CASES, sample_count = 5, sample_size = 1)]
 fn timed(bencher: Bencher<'_, '_>, case: Case) {
-    let planned = planned(case.axes, "ring", case.kind);
-    let schedule = lowered(&planned);
-    bencher.bench_local(|| clock::run(&schedule, &planned.1).expect("a time"));
+    let posed = posed(case.axes, "ring", case.kind);
+    let schedule = lowered(&planned(&posed));
+    bencher.bench_local(|| clock::run(&schedule, &posed.1).expect("a time"));
 }
 
 /// The benefit of symmetry: the same schedule proven and timed on all devices.
 #[divan::bench(args = [8, 16, 32, 64], sample_count = 5, sample_size = 1)]
 fn all_reduce_on_all_devices(bencher: Bencher<'_, '_>, devices: u64) {
-    let planned = planned(&[devices], "ring", "AllReduce");
-    let schedule = lowered(&planned);
+    let posed = posed(&[devices], "ring", "AllReduce");
+    let schedule = lowered(&planned(&posed));
     bencher.bench_local(|| {
         proof::prove_uncollapsed(&schedule).expect("proven");
-        clock::run_uncollapsed(&schedule, &planned.1).expect("a time")
+        clock::run_uncollapsed(&schedule, &posed.1).expect("a time")
     });
 }
 
 #[divan::bench(args = [8, 16, 32, 64, 128, 256, 512, 1024], sample_count = 5, sample_size = 1)]
 fn all_reduce_on_one_device(bencher: Bencher<'_, '_>, devices: u64) {
-    let planned = planned(&[devices], "ring", "AllReduce");
-    let schedule = lowered(&planned);
+    let posed = posed(&[devices], "ring", "AllReduce");
+    let schedule = lowered(&planned(&posed));
     bencher.bench_local(|| {
         proof::prove(&schedule).expect("proven");
-        clock::run(&schedule, &planned.1).expect("a time")
+        clock::run(&schedule, &posed.1).expect("a time")
     });
 }

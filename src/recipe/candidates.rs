@@ -685,6 +685,13 @@ impl Tuner<'_> {
         Some(Candidate::new(stage, counts, LEAST_SAVING))
     }
 
+    /// Along as many trees and their translations as load all links alike, where devices have links in several directions.
+    pub(super) fn along_even_trees(&self, problem: &Problem) -> Option<Vec<Stage>> {
+        let even = self.translated(problem).pop().filter(|_| problem.to.is_none())?;
+        let branches = self.translations.borrow().get(&problem.axes())?.as_ref()?.1.branches();
+        branches.then(|| even.stages(1))
+    }
+
     /// Along paths and their translations, over a fabric that looks the same from every device: a gather or a sum along one
     /// tree, and along as many as load all links alike; an exchange along a path to each device. Over other fabrics, a gather or
     /// a sum around all devices in a better order than that of the mesh.

@@ -416,6 +416,9 @@ impl<'a> Tuner<'a> {
         {
             return Ok(Choice { stages: self.split(problem, cut)?, trial: None });
         }
+        if let Some(choice) = self.saturating(problem) {
+            return Ok(choice);
+        }
         let mut candidates = self.candidates(problem)?;
         if let Some(cut) = cut.filter(|_| problem.asked.is_none() && !self.fewest_operations)
             && let Ok(stages) = self.split(problem, cut)
@@ -447,6 +450,19 @@ impl<'a> Tuner<'a> {
             Some(Tried { trial, stages, .. }) => Choice { stages, trial: Some(trial) },
             None => Choice { stages: usual(), trial: None },
         })
+    }
+
+    /// A gather or a sum along trees and their translations that load all links alike, if all links are busy nearly all the
+    /// time. As each element takes as few hops as possible, no other candidate saves more than a hundredth: none is tried.
+    fn saturating(&self, problem: &Problem) -> Option<Choice> {
+        let by_time = self.objective == Objective::Time && !self.fewest_operations;
+        if !by_time || problem.asked.is_some() || self.topology.fabric().is_none() {
+            return None;
+        }
+        let stages = self.along_even_trees(problem)?;
+        let Tried { trial, stages, .. } = self.trial(problem, stages, Time::MAX, &mut 0)?;
+        let (time, load) = (trial.time.ticks(), trial.load.ticks());
+        (time.saturating_sub(load) <= load / NEARLY_ALL).then_some(Choice { stages, trial: Some(trial) })
     }
 
     /// A candidate with a good number of chunks; `None` if its link load alone exceeds the best time.
