@@ -143,7 +143,7 @@ impl Tuner<'_> {
             all.extend(self.slowest_first(problem, &runs, false)?);
             all.extend(self.scattered(problem, &runs));
             all.extend(self.exchanged_at_once(problem, &runs));
-            all.extend(self.exchanged_in_rounds(problem));
+            all.extend(self.in_rounds(problem));
             all.extend(self.translated(problem));
             if self.packing_pays(problem, &runs) {
                 all.extend(self.over_axes(problem, Method::TreePacking, &runs));
@@ -206,7 +206,6 @@ impl Tuner<'_> {
     fn along<'p>(&self, problem: &'p Problem, run: Axes, dim: usize) -> Result<Vec<Candidate<'p>>, Flaw> {
         let (topology, kind) = (self.topology.as_ref(), problem.kind);
         let (wiring, size) = (topology.links(run).wiring, run.group_size(&topology.mesh));
-        let axis = || run.names(&topology.mesh);
         let mut candidates = methods::candidates(kind, wiring, size);
         // The total data of a group may be too large for direct messages from all to all.
         let elements = problem.extents.iter().fold(size, |all, extent| all.saturating_mul(*extent));
@@ -217,7 +216,7 @@ impl Tuner<'_> {
         let library = library(topology, kind, run);
         if let Some(method) = problem.asked {
             if !candidates.contains(&method) && !methods::takes(method, kind, wiring, size) {
-                return Err(Flaw::Method { method, kind, axis: axis(), wiring, size, candidates });
+                return Err(self.inapplicable(method, kind, run));
             }
             candidates = vec![method];
         } else if !library.is_empty() {
@@ -252,13 +251,21 @@ impl Tuner<'_> {
             candidates.retain(|method| !in_chunks(*method));
         }
         if candidates.is_empty() {
-            return Err(Flaw::TooLarge { kind, axis: axis(), size });
+            return Err(Flaw::TooLarge { kind, axis: run.names(&topology.mesh).to_string(), size });
         }
         let candidate = |method: Method| {
             let counts = if in_chunks(method) && !few { divisors(&problem.extents) } else { vec![1] };
             Candidate::new(move |chunks| stage(method, chunks), counts, LEAST_SAVING)
         };
         Ok(candidates.into_iter().map(candidate).collect())
+    }
+
+    /// The error that a method is not available along a run.
+    fn inapplicable(&self, method: Method, kind: CollectiveKind, run: Axes) -> Flaw {
+        let mesh = &self.topology.mesh;
+        let (wiring, size) = (self.topology.links(run).wiring, run.group_size(mesh));
+        let (axis, candidates) = (run.names(mesh).to_string(), methods::candidates(kind, wiring, size));
+        Flaw::Method { method, kind, axis, wiring, size, candidates }
     }
 
     /// Stage by stage over the runs; for a sum a scatter and a gather, if possible.
@@ -336,10 +343,11 @@ impl Tuner<'_> {
             let mut runs = Vec::new();
             for run in to.runs(&self.topology.mesh, axes) {
                 let one = problem.along(problem.kind, run, dim, &problem.extents);
-                for stage in &self.best(&one)?.stages {
-                    if let Stage::AllToAll { runs: one, .. } = stage {
-                        runs.extend(one.iter().copied());
-                    }
+                match (&self.best(&one)?.stages[..], problem.asked) {
+                    ([Stage::AllToAll { runs: one, .. }], _) => runs.extend(one.iter().copied()),
+                    // Routes of one run do not combine with others.
+                    (_, None) => runs.push((run, Method::Direct)),
+                    (_, Some(method)) => return Err(self.inapplicable(method, problem.kind, run)),
                 }
             }
             stages.push(Stage::AllToAll { runs, from: dim, to });
@@ -409,7 +417,7 @@ impl Tuner<'_> {
             (Method::TreePacking, CollectiveKind::Broadcast) => self.broadcast_packed(problem, runs),
             (Method::TreePacking, _) => self.packed(problem),
             (Method::SwitchSum, CollectiveKind::AllReduce) => self.switch_sum(problem, runs),
-            (Method::Routed, CollectiveKind::AllToAll) => self.exchanged_in_rounds(problem),
+            (Method::Routed, _) => self.in_rounds(problem),
             _ => None,
         };
         let exchanges = problem.kind == CollectiveKind::AllToAll;

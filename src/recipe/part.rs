@@ -41,6 +41,11 @@ impl Part {
         loads
     }
 
+    /// All its axes, as in the whole machine.
+    pub(crate) fn all(&self) -> Axes {
+        self.kept.iter().copied().collect()
+    }
+
     /// Converts an axis that takes part.
     pub(crate) fn axis(&self, axis: AxisId) -> AxisId {
         self.known(axis).expect("axes that take part are kept")

@@ -5,13 +5,15 @@ use super::candidates::Candidate;
 use super::problem::Problem;
 use super::tuner::Tuner;
 use crate::cells::Cells;
+use crate::collective::CollectiveKind;
 use crate::layout::{Layout, Sharding};
-use crate::mesh::{Axes, AxisSet};
+use crate::mesh::{Axes, AxisSet, DeviceId};
 use crate::route::Route;
 use crate::routing::{self, Hop, Network, Want};
 use crate::schedule::methods::{Pieces, Routed, longest};
 use crate::topology::{self, LinkId, Topology};
 use crate::units::gcd;
+use itertools::Itertools;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -87,36 +89,49 @@ impl Tuner<'_> {
         Some(Candidate::new(stage, counts, LEAST_SAVING))
     }
 
-    /// An exchange over a fabric by direct messages in rounds, which share no links; `None` if there are too many devices,
-    /// a device forwards messages, or other groups share the links.
-    pub(super) fn exchanged_in_rounds(&self, problem: &Problem) -> Option<Candidate<'static>> {
+    /// An exchange or a gather over a fabric by direct messages in rounds, which share no links; `None` if there are too many devices,
+    /// or a device forwards messages. Groups that share links are ordered together.
+    pub(super) fn in_rounds(&self, problem: &Problem) -> Option<Candidate<'static>> {
         let mesh = &self.topology.mesh;
-        let (from, leaving) = problem.on().next()?;
-        let to = problem.to.filter(|_| self.topology.fabric().is_some())?;
-        let group = leaving.set();
-        let devices = group.group_size(mesh);
-        let is_whole = devices == mesh.device_count() as u64;
-        if !is_whole || devices > MOST_DEVICES_OF_EXCHANGE {
+        let axes = problem.axes();
+        if self.topology.fabric().is_none() || axes.is_empty() {
             return None;
         }
-        let on = |dim: usize, axes: Axes| -> Vec<Axes> {
-            (0..problem.extents.len()).map(|other| if other == dim { axes } else { Axes::NONE }).collect()
-        };
-        let (axes, before, after) = (group.in_order(), on(from, leaving), on(to.dim, to.order));
+        let part = self.part(axes.set());
+        let devices = part.topology.mesh.device_count() as u64;
+        if devices > MOST_DEVICES_OF_EXCHANGE {
+            return None;
+        }
+        let dims = 0..problem.extents.len();
+        let before: Vec<Axes> = dims.clone().map(|dim| problem.dims.get(dim).copied().unwrap_or(Axes::NONE)).collect();
+        let mut after = vec![Axes::NONE; dims.len()];
+        match (problem.kind, problem.to) {
+            (CollectiveKind::AllGather, None) => {}
+            (CollectiveKind::AllToAll, Some(to)) => after[to.dim] = to.order,
+            _ => return None,
+        }
+        let (own, axes) = (part.axes(axes), part.all());
         let cells = Cells::new(mesh, axes, &before, &after);
         let elements: u64 =
             problem.extents.iter().zip(&cells.before.cells).map(|(extent, count)| extent / count).product();
-        let network = network(&self.topology, problem.dtype.bytes(elements))?;
+        let network = network(&part.topology, problem.dtype.bytes(elements))?;
         let hops: BTreeMap<(usize, usize), usize> =
             network.hops.iter().enumerate().map(|(number, hop)| ((hop.from, hop.to), number)).collect();
-        let pairs = wants(&cells);
-        let pairs = pairs.iter().map(|want| Some((*want.holders.first()?, *want.takers.first()?)));
-        // Cells that stay have no message.
-        let (cells, messages): (Vec<usize>, Vec<usize>) =
-            pairs.enumerate().filter_map(|(cell, pair)| Some((cell, *hops.get(&pair?)?))).unzip();
-        if messages.len() as u64 != devices * (devices - 1) {
-            return None;
+        // Devices of other groups have other elements of the same cell.
+        let first = |device: usize| {
+            let device = DeviceId(u32::try_from(device).expect("few devices"));
+            part.topology.mesh.with_rank(device, own.iter(), 0)
+        };
+        let mut sent = Vec::new();
+        for (cell, want) in wants(&cells).into_iter().enumerate() {
+            // Cells that stay have no message.
+            for (from, to) in want.holders.into_iter().cartesian_product(&want.takers) {
+                if first(from) == first(*to) {
+                    sent.push((cell, *hops.get(&(from, *to))?));
+                }
+            }
         }
+        let (cells, messages): (Vec<usize>, Vec<usize>) = sent.into_iter().unzip();
         let mut rounds = routing::exchange(&network, &messages);
         rounds.iter_mut().flat_map(|round| &mut round.hops).for_each(|(cell, _)| *cell = cells[*cell]);
         let (network, rounds, pieces) = (Arc::new(network), Arc::new(rounds), Pieces::Chunks(1));

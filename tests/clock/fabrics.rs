@@ -102,13 +102,15 @@ fn fat_tree_four_to_one() {
 /// Messages in rounds may be requested where no device forwards, as between nodes of rails.
 #[test]
 fn rounds_on_request() {
-    let text = |mesh: &str| format!("{} using routed\n", program("AllToAll", mesh).trim_end());
+    let text = |kind: &str, mesh: &str| format!("{} using routed\n", program(kind, mesh).trim_end());
     let options = |machine| Options { hardware: Some(hardware(machine)), ..Options::default() };
-    let schedule = compile_by(&text("L: 2, X: 8"), &options(fat_tree(2, 4))).schedule;
-    proof::prove(&schedule).expect("a correct schedule");
-    let methods = schedule.ids().filter_map(|id| schedule.operation(id).method).unique().collect_vec();
-    assert_eq!(methods, ["routed"]);
-    let program = compiler::check(&text("D: 2, X: 4")).0.expect("a program");
+    for kind in ["AllGather", "AllToAll"] {
+        let schedule = compile_by(&text(kind, "L: 2, X: 8"), &options(fat_tree(2, 4))).schedule;
+        proof::prove(&schedule).expect("a correct schedule");
+        let methods = schedule.ids().filter_map(|id| schedule.operation(id).method).unique().collect_vec();
+        assert_eq!(methods, ["routed"], "{kind}");
+    }
+    let program = compiler::check(&text("AllToAll", "D: 2, X: 4")).0.expect("a program");
     let found = compiler::compile(&program, &options(rails(2, 4))).expect_err("no direct routes");
     assert!(found.iter().any(|found| found.code == "method-not-applicable"), "{found:?}");
 }
@@ -152,4 +154,42 @@ fn dragonfly_of_five_groups() {
         &[("AllGather", 1.02), ("ReduceScatter", 1.02), ("AllReduce", 1.02), ("AllToAll", 1.15)],
     );
     at_most(dragonfly(false), "X: 40", &[("AllGather", 1.02), ("ReduceScatter", 1.02)]);
+}
+
+/// Along some axes all groups are ordered together, as they share links.
+#[test]
+#[expect(clippy::print_stdout, reason = "the ratios are worth reading")]
+fn groups_share_the_links_of_a_fabric() {
+    for (machine, mesh, axes, [gather, exchange]) in [
+        (fat_tree(8, 4), "L: 8, X: 8", "L", [1.01, 1.01]),
+        (fat_tree(8, 4), "L: 8, X: 8", "X", [1.01, 1.01]),
+        (fat_tree(8, 4), "L: 8, X: 4, Y: 2", "LX", [1.01, 1.01]),
+        // Two devices of a leaf are one group: its halves send over the spines.
+        (fat_tree(8, 4), "L: 8, X: 4, Y: 2", "LY", [1.47, 1.01]),
+        (fat_tree(8, 4), "L: 4, M: 2, X: 8", "LX", [1.01, 1.01]),
+        (rails(8, 8), "D: 8, X: 8", "D", [1.01, 1.01]),
+        (rails(8, 8), "D: 8, X: 8", "X", [1.01, 1.01]),
+        // A group of the dragonfly has one link to each other one, for 16 pairs of devices.
+        (dragonfly(true), "G: 5, R: 4, D: 2", "G", [1.13, 1.13]),
+        (dragonfly(true), "G: 5, R: 4, D: 2", "GR", [1.95, 1.16]),
+    ] {
+        let names = mesh.split(", ").map(|axis| &axis[..1]);
+        let others: String = names.filter(|name| !axes.contains(name)).collect();
+        let options = Options { hardware: Some(hardware(machine)), ..Options::default() };
+        for (line, most) in [
+            (format!("A: i8[I_{axes}, J, K_{others}]\nAllGather_{axes}(A) -> B[I, J, K_{others}]"), gather),
+            (
+                format!("A: i8[I_{axes}, J, K_{others}]\nAllToAll_{{{axes},J}}(A) -> B[I, J_{axes}, K_{others}]"),
+                exchange,
+            ),
+        ] {
+            let source = format!("mesh {{{mesh}}}\ndims {{I: 3840, J: 65280, K: 128}}\n{line}\noutput B\n");
+            let compiled = compile_by(&source, &options);
+            let timing = clock::run(&compiled.schedule, &compiled.topology).expect("a time");
+            let bound = step_bound(&compiled.plan, first_collective(&compiled), &compiled.topology).bound.time();
+            let ratio = timing.makespan.ratio(bound);
+            println!("{mesh:<18} {axes:<3} {ratio:.3} of the bound");
+            assert!((1.0..most).contains(&ratio), "{source}: {ratio}");
+        }
+    }
 }
