@@ -10,10 +10,12 @@
 //! - reduced to one place: a connected set holds all `g` contributions and the `r` places that need it, so `g + r - 2`
 //!   times;
 //! - reduced to all: `g - 1` times until the first place has it, and once more into each other one of the `g·r`;
-//! - exchanged: over its distance `d`, and once more for each further copy.
+//! - exchanged: over its distance `d`, on a fabric the fewest hops from device to device, and once more for each further copy.
 
 use super::demand::Roles;
+use super::graph::Graph;
 use super::load::{Load, Units};
+use super::nearby;
 use crate::collective::{Collective, Loads};
 use crate::layout::{Layout, Sharding};
 use crate::mesh::{AxisId, AxisSet, DeviceId};
@@ -61,9 +63,10 @@ impl Links {
 fn capacity(topology: &Topology, along: AxisSet) -> u128 {
     let devices = topology.machine.device_count() as u128;
     if let Some(fabric) = topology.fabric() {
-        // Every message leaves a device, along whichever axis.
+        // Every message leaves a device, along whichever axis, and enters a place.
         let out = fabric.cables().iter().filter(|cable| (cable.from as u128) < devices);
-        return out.map(|cable| u128::from(cable.rate.per_second())).sum();
+        let out: u128 = out.map(|cable| u128::from(cable.rate.per_second())).sum();
+        return into_places(topology, along).map_or(out, |into| into.min(out));
     }
     let ports = along.iter().unique_by(|axis| topology.axes[axis.index()].port);
     let of_axis = |axis: AxisId| {
@@ -73,6 +76,26 @@ fn capacity(topology: &Topology, along: AxisSet) -> u128 {
         (count * u128::from(links.one_way.per_second())).div_ceil(u128::from(topology.sharers(axis)))
     };
     ports.map(of_axis).sum()
+}
+
+/// Combined rate of the links of a fabric into its places, in bytes per second; `None` if there is one place, or if finding
+/// it takes too long.
+fn into_places(topology: &Topology, along: AxisSet) -> Option<u128> {
+    let machine = &topology.machine;
+    let counted: AxisSet = along.iter().filter(|axis| machine.size(*axis) > 1).collect();
+    let graph = Graph::of(topology);
+    let places = machine.group_size(counted.iter());
+    let effort = u128::from(places).saturating_mul(graph.links().count() as u128);
+    if places == 1 || effort > MOST_LOOKED_AT {
+        return None;
+    }
+    let members = machine.devices().into_group_map_by(|device| machine.rank(*device, counted.iter()));
+    let into = |members: Vec<DeviceId>| {
+        let mut inside = vec![false; graph.devices()];
+        members.into_iter().for_each(|device| inside[device.index()] = true);
+        nearby::capacity_into(&graph, inside)
+    };
+    Some(members.into_values().map(into).sum::<u128>().saturating_mul(graph.rate()))
 }
 
 /// A collective, whose traffic is counted over several sets of links.
@@ -182,6 +205,21 @@ impl Places<'_> {
     /// Bytes times links between places, where each place of a group sends each other one an equal part.
     fn exchanged(&self, whole: u128, group: AxisSet, copies: u128) -> u128 {
         let (topology, mesh) = (self.topology, &self.topology.mesh);
+        let is_place = |axis: AxisId| mesh.size(axis) == 1 || self.counted.contains(axis);
+        if let Some(fabric) = topology.fabric()
+            && copies == 1
+            && mesh.axis_ids().all(is_place)
+        {
+            // Each hop from device to device is counted at its sender.
+            let to_others = |from: DeviceId| {
+                let others =
+                    (0..mesh.group_size(group.iter())).map(move |rank| mesh.with_rank(from, group.iter(), rank));
+                others.map(move |to| u128::from(fabric.hops(from, to)))
+            };
+            let hops: u128 = mesh.devices().flat_map(to_others).sum();
+            let shares = mesh.device_count() as u128 * u128::from(mesh.group_size(group.iter()));
+            return whole.saturating_mul(hops) / shares;
+        }
         let group = group.intersection(self.counted);
         // Parts of an axis have no distance of their own, and a switch is one hop for all of its axes, like a full mesh.
         let is_distance = |axis: &AxisId| {

@@ -68,6 +68,11 @@ fn sets(graph: &Graph, demand: &Demand) -> BTreeSet<Vec<bool>> {
     both.filter(|set| (2..graph.devices()).contains(&size(graph, set))).collect()
 }
 
+/// The capacity of the links into some devices, with the switches that cost less beside them.
+pub(super) fn capacity_into(graph: &Graph, devices: Vec<bool>) -> u128 {
+    graph.capacity_into(&with_switches(graph, nodes(graph, devices)))
+}
+
 /// Number of devices in a set.
 fn size(graph: &Graph, set: &[bool]) -> usize {
     set[..graph.devices()].iter().filter(|inside| **inside).count()
@@ -154,10 +159,7 @@ fn parts(graph: &Graph, demand: &Demand, part: Vec<usize>) -> Parts {
         (contributed.saturating_sub(1) + needed.saturating_sub(1)) as u128
     };
     let numbers: BTreeSet<usize> = part.iter().copied().collect();
-    let leaving = |number: &usize| {
-        let others = part.iter().map(|own| own != number).collect();
-        graph.capacity_into(&with_switches(graph, nodes(graph, others)))
-    };
+    let leaving = |number: &usize| capacity_into(graph, part.iter().map(|own| own != number).collect());
     let load = Load::new(demand.pieces.iter().map(sends).sum(), numbers.iter().map(leaving).sum());
     Parts { count: numbers.len(), part, load }
 }

@@ -73,6 +73,8 @@ pub struct Fabric {
     rate_of: Vec<u32>,
     /// The first hop from each device to each other one, row by row; what follows depends on the device that it reaches.
     next: Vec<Option<Hop>>,
+    /// The fewest hops from device to device on any way from each device to each other one, row by row.
+    hops: Vec<u16>,
     /// The lowest latency between two devices, in picoseconds.
     least_latency: u64,
 }
@@ -225,7 +227,8 @@ impl Fabric {
             u32::try_from(place).expect("few links")
         });
         let rate_of = rate_of.collect();
-        let mut fabric = Fabric { devices, switches, cables, rates, rate_of, next: Vec::new(), least_latency: 0 };
+        let mut fabric =
+            Fabric { devices, switches, cables, rates, rate_of, next: Vec::new(), hops: Vec::new(), least_latency: 0 };
         fabric.check_switches()?;
         fabric.connect()?;
         Ok(fabric)
@@ -254,9 +257,12 @@ impl Fabric {
             beside.out[cable.from].push(number);
         }
         self.next = vec![None; self.devices * self.devices];
+        self.hops = vec![0; self.devices * self.devices];
+        let leaves = |cable: &Cable| u16::from(cable.from < self.devices);
         self.least_latency = u64::MAX;
         for to in 0..self.devices {
-            let left = self.lengths_to(to, &beside);
+            let left = self.lengths_to(to, &beside, longer);
+            let hops = self.lengths_to(to, &beside, |hops: u16, cable| hops + leaves(cable));
             for from in (0..self.devices).filter(|from| *from != to) {
                 let Some((latency, _)) = left[from] else {
                     return Err(format!(
@@ -265,15 +271,23 @@ impl Fabric {
                 };
                 self.least_latency = self.least_latency.min(latency);
                 self.next[from * self.devices + to] = Some(self.hop(from, to, &left, &beside)?);
+                self.hops[from * self.devices + to] = hops[from].unwrap_or_default();
             }
         }
         Ok(())
     }
 
     /// Distance of each node to a device; `None` if it cannot reach it.
-    fn lengths_to(&self, to: usize, beside: &Beside) -> Vec<Option<Length>> {
+    ///
+    /// - `longer`: the length of a way with one more link in front.
+    fn lengths_to<L: Copy + Default + Ord>(
+        &self,
+        to: usize,
+        beside: &Beside,
+        longer: impl Fn(L, &Cable) -> L,
+    ) -> Vec<Option<L>> {
         let mut lengths = vec![None; self.nodes()];
-        let mut open = BTreeSet::from([((0, 0), to)]);
+        let mut open = BTreeSet::from([(L::default(), to)]);
         while let Some((length, at)) = open.pop_first() {
             if lengths[at].is_none() {
                 lengths[at] = Some(length);
@@ -319,6 +333,11 @@ impl Fabric {
     /// The next hop of a message; `None` once it has arrived.
     pub(super) fn next(&self, at: DeviceId, to: DeviceId) -> Option<Hop> {
         self.next[at.index() * self.devices + to.index()]
+    }
+
+    /// The fewest hops from device to device on any way between two devices.
+    pub fn hops(&self, from: DeviceId, to: DeviceId) -> u64 {
+        u64::from(self.hops[from.index() * self.devices + to.index()])
     }
 
     /// The times of messages of `bytes` bytes.

@@ -9,8 +9,11 @@ use crate::laws::collective_over;
 use built::{Machine, device, fat_tree, hardware, rails, switch, twisted};
 use itertools::Itertools;
 use shardc::compiler::{self, Options};
+use shardc::costs::floor;
 use shardc::report::step_bound;
 use shardc::sim::{clock, proof};
+use shardc::topology::listed::End;
+use std::collections::BTreeSet;
 
 /// 5 groups of 4 routers with 2 devices each; routers of a group are linked pairwise, and each has a link to one other group:
 /// router r to the group r + 1 after its own, or before it.
@@ -46,6 +49,8 @@ fn at_most(machine: Machine, mesh: &str, limits: &[(&str, f64)]) {
         let bound = step_bound(&compiled.plan, first_collective(&compiled), &compiled.topology).bound.time();
         assert!(timing.makespan >= bound, "{kind} on {mesh} beats its bound");
         let ratio = timing.makespan.ratio(bound);
+        let floor = floor(&compiled.plan, &compiled.topology).expect("a load");
+        assert!(timing.makespan >= floor.time, "{kind} on {mesh} beats the bound of all plans");
         println!("{mesh:<12} {kind:<14} {ratio:.3} of the bound, {:?}", start.elapsed());
         assert!(ratio < most, "{kind} on {mesh}: {ratio}");
     }
@@ -76,6 +81,45 @@ fn twisted_torus_of_128() {
     let limits = [("AllGather", 1.01), ("ReduceScatter", 1.01), ("AllReduce", 1.01), ("AllToAll", 1.11)];
     at_most(twisted([4, 4, 8]), "X: 4, Y: 4, Z: 8", &limits);
     at_most(twisted([4, 4, 8]), "X: 128", &limits);
+}
+
+/// Where devices forward, an exchange loads the links by the hops between its devices: at all links at once, the bound of
+/// all plans is near.
+#[test]
+fn an_exchange_takes_all_hops_between_devices() {
+    for (shape, most) in [([2, 2, 4], 1.24), ([3, 3, 4], 1.2), ([4, 4, 8], 1.11)] {
+        let (_, groups) = twisted(shape);
+        let count: usize = shape.iter().product();
+        let ends = groups.iter().flat_map(|(pairs, ..)| pairs).map(|pair| {
+            pair.clone().map(|end| match end {
+                End::Device(number) => number as usize,
+                End::Switch(_) => unreachable!("it has no switches"),
+            })
+        });
+        // All distances, by one more link at a time.
+        let mut hops = vec![vec![usize::MAX / 2; count]; count];
+        (0..count).for_each(|at| hops[at][at] = 0);
+        ends.for_each(|[one, two]| (hops[one][two], hops[two][one]) = (1, 1));
+        for (by, from, to) in itertools::iproduct!(0..count, 0..count, 0..count) {
+            hops[from][to] = hops[from][to].min(hops[from][by] + hops[by][to]);
+        }
+        let all: usize = hops.iter().flatten().sum();
+        let options = Options { hardware: Some(hardware(twisted(shape))), ..Options::default() };
+        let (rows, columns) = (8 * count * count, 1024 * count);
+        let source = format!(
+            "mesh {{X: {count}}}\ndims {{I: {rows}, J: {columns}}}\nA: i8[I_X, J]\n\
+             AllToAll_{{X,J}}(A) -> B[I, J_X]\noutput B\n"
+        );
+        let compiled = compile_by(&source, &options);
+        let found = floor(&compiled.plan, &compiled.topology).expect("a load").time;
+        let each = (rows / count * columns / count) as f64;
+        let links = compiled.topology.fabric().expect("a fabric").cables().len() as f64;
+        let expected = each * all as f64 / (links * 45e9);
+        let seconds = compiled.topology.scale.seconds(found);
+        assert!((seconds / expected - 1.0).abs() < 1e-6, "{shape:?}: {seconds} s, {expected} s by hops");
+        let timing = clock::run(&compiled.schedule, &compiled.topology).expect("a time");
+        assert!(timing.makespan.ratio(found) < most, "{shape:?}: {}", timing.makespan.ratio(found));
+    }
 }
 
 /// The devices of a leaf have twice the capacity of its links to the spines. A gather goes around all devices; an exchange
@@ -188,8 +232,56 @@ fn groups_share_the_links_of_a_fabric() {
             let timing = clock::run(&compiled.schedule, &compiled.topology).expect("a time");
             let bound = step_bound(&compiled.plan, first_collective(&compiled), &compiled.topology).bound.time();
             let ratio = timing.makespan.ratio(bound);
-            println!("{mesh:<18} {axes:<3} {ratio:.3} of the bound");
+            let floor = floor(&compiled.plan, &compiled.topology).expect("a load").time;
+            assert!(floor <= timing.makespan, "{source}: below the bound of all plans");
+            println!("{mesh:<18} {axes:<3} {ratio:.3} of the bound, {:.3} of all plans", timing.makespan.ratio(floor));
             assert!((1.0..most).contains(&ratio), "{source}: {ratio}");
         }
     }
+}
+
+/// Random fabrics of up to eight devices and three switches: no schedule is faster than the bound of its step, nor than that
+/// of all plans.
+#[test]
+fn no_schedule_on_a_random_fabric_is_below_a_bound() {
+    let mut random = fastrand::Rng::with_seed(11);
+    let mut seen = 0;
+    for [x, y] in [[2, 2], [2, 3], [4, 2]].into_iter().cycle().take(60) {
+        let (devices, switches) = (x * y, random.usize(0..=3));
+        let node = |number: usize| match number.checked_sub(devices) {
+            None => device(number),
+            Some(own) => switch(format!("s{own}")),
+        };
+        let nodes = devices + switches;
+        // A tree, and some more links.
+        let mut pairs: BTreeSet<[usize; 2]> = (1..nodes).map(|to| [random.usize(0..to), to]).collect();
+        for _ in 0..random.usize(switches..=nodes) {
+            let [one, two] = [random.usize(0..nodes), random.usize(0..nodes)];
+            pairs.extend((one != two).then_some([one.min(two), one.max(two)]));
+        }
+        let degree = |own: usize| pairs.iter().flatten().filter(|end| **end == own).count();
+        if (devices..nodes).any(|own| degree(own) < 2) {
+            continue;
+        }
+        let rates = [10, 25, 50];
+        let links = pairs.iter().map(|pair| (vec![pair.map(node)], rates[random.usize(0..3)], 500)).collect();
+        let names = (0..switches).map(|own| format!("s{own}")).collect();
+        let options = Options { hardware: Some(hardware((names, links))), ..Options::default() };
+        for (kind, axes) in
+            ["AllGather", "ReduceScatter", "AllReduce", "AllToAll"].into_iter().cartesian_product(["X", "Y", "X, Y"])
+        {
+            let rest = if axes == "X" { "Y" } else { "X" };
+            let line = collective_over(kind, axes);
+            let line = if axes == "X, Y" { line } else { line.replace("J]", &format!("J, K_{rest}]")) };
+            let line = line.replace(&format!("J_{axes}]"), &format!("J_{axes}, K_{rest}]"));
+            let source = format!("mesh {{X: {x}, Y: {y}}}\ndims {{I: 240, J: 240, K: 24}}\n{line}output B\n");
+            let compiled = compile_by(&source, &options);
+            let time = clock::run(&compiled.schedule, &compiled.topology).expect("a time").makespan;
+            let bound = step_bound(&compiled.plan, first_collective(&compiled), &compiled.topology).bound.time();
+            let floor = floor(&compiled.plan, &compiled.topology).expect("a load").time;
+            assert!(bound <= time && floor <= time, "{pairs:?}\n{source}");
+            seen += 1;
+        }
+    }
+    assert!(seen > 300, "{seen}");
 }
