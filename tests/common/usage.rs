@@ -566,7 +566,8 @@ fn peak(
     let is_input = |at: usize| operations[at]["op"].get("input").is_some();
     let is_donated = |at: usize| {
         let array = usize::try_from(operations[at]["op"]["input"]["array"].as_u64().unwrap()).unwrap();
-        ["donated_input", "iota"].iter().any(|given_up| arrays[array]["definition"] == *given_up)
+        let definition = &arrays[array]["definition"];
+        ["donated_input", "iota"].iter().any(|given_up| definition == *given_up) || definition.get("table").is_some()
     };
     // Number of values in each allocation that are still to be read, or are outputs.
     let mut readers: BTreeMap<usize, usize> = BTreeMap::new();

@@ -24,6 +24,7 @@ mod positions;
 mod program;
 mod properties;
 mod shrink;
+mod tables;
 #[path = "../common/usage.rs"]
 #[allow(missing_docs, unreachable_pub)]
 mod usage;

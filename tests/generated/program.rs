@@ -166,7 +166,7 @@ impl Writer<'_> {
 
     pub(crate) fn statement(&mut self, depth: usize) {
         self.statements += 1;
-        match self.choices.below(24) {
+        match self.choices.below(25) {
             0..=3 => self.statement_input(),
             4..=6 => self.statement_move(),
             7..=11 => self.statement_product(),
@@ -175,6 +175,7 @@ impl Writer<'_> {
             20 => self.statement_filled(),
             21 => self.statement_unnamed(),
             22 if depth < 2 => self.statement_sum(),
+            23 => self.statement_table(),
             _ if depth < 2 => self.statement_repeat(depth),
             _ => self.statement_expression(),
         }
@@ -552,7 +553,7 @@ impl Writer<'_> {
         self.bind(&text, name, result, holes, typed, None);
     }
 
-    fn statement_expression(&mut self) {
+    pub(crate) fn statement_expression(&mut self) {
         let expression = self.expression(0);
         match expression.by_hand {
             true => self.bind_collective(expression),
