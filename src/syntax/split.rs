@@ -316,11 +316,13 @@ fn begins_statement(line: &str, inside: bool) -> bool {
 fn assigns(line: &str, arrows: bool) -> bool {
     let mut depth = 0usize;
     let mut previous = ' ';
-    for c in line.chars().take_while(|c| !matches!(c, '#' | ';')) {
+    for (at, c) in line.char_indices().take_while(|(_, c)| !matches!(c, '#' | ';')) {
         match c {
             '(' | '[' | '{' => depth += 1,
             ')' | ']' | '}' if depth == 0 => return false,
             ')' | ']' | '}' => depth -= 1,
+            // A comparison: `==`, `<=`, `>=`, `!=`.
+            '=' if matches!(previous, '=' | '<' | '>' | '!') || line[at + 1..].starts_with('=') => {}
             // No bracket holds a `=`: one that seems to is not closed.
             '=' => return true,
             '→' | '⟶' if depth == 0 && arrows => return true,
@@ -344,6 +346,10 @@ mod tests {
     fn newlines_and_semicolons_end_statements() {
         assert_eq!(cut("A = B # why\n\n  C = D; E = F ;;\n# all\n"), ["A = B", "C = D", "E = F"]);
         assert_eq!(cut("A = relu(B\n  + C)\nD = E"), ["A = relu(B\n  + C)", "D = E"]);
+        for sign in ["==", "<=", ">=", "!=", "<"] {
+            let statement = format!("A = where(\n  B {sign} C,\n  D, 0)");
+            assert_eq!(cut(&format!("{statement}\nE = F")), [statement.as_str(), "E = F"]);
+        }
         assert_eq!(cut("mesh {X: 4, # four\n  Y: 2\n} on t\nD = E"), ["mesh {X: 4, # four\n  Y: 2\n} on t", "D = E"]);
     }
 
