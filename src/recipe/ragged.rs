@@ -5,9 +5,10 @@ use super::routed::network;
 use super::tuner::Tuner;
 use crate::collective::Loads;
 use crate::layout::{Layout, Sharding};
-use crate::mesh::{Axes, AxisSet};
+use crate::mesh::{Axes, AxisSet, Mesh};
 use crate::routing::{self, Want};
 use crate::schedule::methods::{Pieces, Routed, Slot, Slots};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Most devices.
@@ -37,28 +38,25 @@ impl Tuner<'_> {
             return None;
         }
         let (mut wants, mut found) = (Vec::new(), Vec::new());
-        let mut keeps = vec![false; cells.devices()];
+        let anchors = anchors(&loads, mesh)?;
         for number in 0..cells.count() {
             let cell = cells.cell(number);
             let has = |device: &usize| cells.before.has(*device, &cell);
             let holders: Vec<usize> = (0..cells.devices()).filter(has).collect();
-            let after: Vec<usize> = (0..cells.devices()).filter(|device| cells.after.has(*device, &cell)).collect();
-            after.iter().filter(|device| has(device)).for_each(|device| keeps[*device] = true);
-            let takers: Vec<usize> = after.into_iter().filter(|device| !has(device)).collect();
+            let takes = |device: &usize| cells.after.has(*device, &cell) && !has(device);
+            let takers: Vec<usize> = (0..cells.devices()).filter(takes).collect();
             if takers.is_empty() {
                 continue;
             }
-            for row in loads.rows(&cell) {
-                let size = loads.most(&row, mesh);
+            for (place, row) in loads.rows(&cell).enumerate() {
+                let least = u64::from(place == 0 && anchors.contains(&number));
+                let size = loads.most(&row, mesh).max(least);
                 if size > 0 {
                     let first = loads.over.iter().map(|dim| cell[*dim] * loads.extents[*dim]);
                     found.push((number, row.iter().zip(first).map(|(at, first)| at - first).collect::<Vec<u64>>()));
                     wants.push(Want { holders: holders.clone(), takers: takers.clone(), size });
                 }
             }
-        }
-        if keeps.contains(&false) {
-            return None;
         }
         let network = network(&part.topology, from.dtype.bytes(loads.slot()))?;
         if !network.is_joined() {
@@ -88,4 +86,29 @@ impl Tuner<'_> {
             rounds: Arc::new(ragged.rounds),
         }))
     }
+}
+
+/// The cells without used slots of which one slot is sent, by number; `None` if some device keeps no cell.
+///
+/// A device assembles the cells that are alike along the dims of the table on the zeros of one region of the array. To tell
+/// which region, at least one piece of it is there.
+fn anchors(loads: &Loads, mesh: &Mesh) -> Option<BTreeSet<u64>> {
+    let cells = &loads.cells;
+    let is_quiet = |dim: &usize| *dim != loads.along && !loads.over.contains(dim);
+    // For each region of each device the first cell, and whether the device has a piece of it.
+    let mut regions: Vec<BTreeMap<Vec<u64>, (u64, bool)>> = vec![BTreeMap::new(); cells.devices()];
+    let mut keeps = vec![false; cells.devices()];
+    for number in 0..cells.count() {
+        let cell = cells.cell(number);
+        let is_used = loads.rows(&cell).any(|row| loads.most(&row, mesh) > 0);
+        let region: Vec<u64> = (0..cell.len()).filter(is_quiet).map(|dim| cell[dim]).collect();
+        for device in (0..cells.devices()).filter(|device| cells.after.has(*device, &cell)) {
+            let is_kept = cells.before.has(device, &cell);
+            keeps[device] |= is_kept;
+            regions[device].entry(region.clone()).or_insert((number, false)).1 |= is_kept || is_used;
+        }
+    }
+    let all = regions.into_iter().flat_map(BTreeMap::into_values);
+    let empty = all.filter(|(_, is_there)| !is_there).map(|(number, _)| number);
+    keeps.iter().all(|keeps| *keeps).then(|| empty.collect())
 }
