@@ -5,6 +5,7 @@ use crate::common::sets;
 use crate::common::tools::there;
 use itertools::Itertools;
 use shardc::fit::experts::Way;
+use shardc::fit::{attention, table};
 use shardc::topology::{Hardware, Tokens};
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
@@ -462,11 +463,44 @@ fn tables_of_exchanges_become_profiles() {
     }
 }
 
+/// So does one of attention, without what is faster than the peak rate.
+#[test]
+fn tables_of_attention_become_profiles() {
+    // 100 units compute tiles of 64 queries with 3 us each and 2 Tflop/s; the kernel starts in 10 us.
+    let times = |heads: u64, tokens: u64, width: u64| {
+        let tiles = tokens.div_ceil(64);
+        let block = (4 * 64 * 64 * width) as f64 / 2e6;
+        let waves = (heads * tiles).div_ceil(100) as f64 * (3.0 + block * (tiles + 1) as f64 / 2.0);
+        10.0 + waves.max(3.0 + block * tiles as f64)
+    };
+    let shapes = [1u64, 8, 64].into_iter().cartesian_product([64u64, 512, 4096]).cartesian_product([64u64, 128]);
+    let lines = shapes.cartesian_product([1u64, 8]).map(|(((batch, tokens), width), heads)| {
+        format!("{batch},{tokens},{heads},{heads},{width},{}\n", times(batch * heads, tokens, width))
+    });
+    let header = "batch,seq,heads,kv_heads,head_dim,us\n";
+    let table = format!("{header}{}64,16384,64,64,128,10\n", lines.collect::<String>());
+    let fit = ["calibrate", "--table", "-", "--fit", "attention", "--hardware", "h100_book", "--units", "100"];
+    let profile = out(&shardc(&fit, table.as_bytes()));
+    assert!(
+        profile.starts_with("# without 1 measurement faster than `bf16_flops`\n# 64 tokens and more: "),
+        "{profile}"
+    );
+    let fitted = Hardware::from_toml(&profile).expect("a profile").attention.expect("fitted");
+    let line = format!("{header}4,2048,16,16,128,{}\n", times(64, 2048, 128));
+    let unseen = table::attention(&line, &[]).expect("a table")[0];
+    let found = attention::microseconds(&fitted, &unseen);
+    assert!((found / unseen.microseconds - 1.0).abs() < 0.1, "{found} {}", unseen.microseconds);
+    let all_too_fast = shardc(&fit, format!("{header}64,16384,64,64,128,10\n").as_bytes());
+    assert_eq!(all_too_fast.status.code(), Some(2));
+    assert!(err(&all_too_fast).contains("peak rate"), "{}", err(&all_too_fast));
+}
+
 /// A table that is not one, or not of what is fitted.
 #[test]
 fn wrong_tables_are_refused() {
     let collectives = "collective,devices,bytes,us\nAllGather,4,1024,20\n";
     let experts = "devices,hidden,tokens,topk,experts,dispatch_us,combine_us\n2,64,1,1,2,20,20\n";
+    let attention = "batch,seq,heads,kv_heads,head_dim,us\n1,64,8,8,128,20\n";
     for (table, wrong, told) in [
         (collectives, &["calibrate"][..], "required"),
         (collectives, &["calibrate", "--table", "-"], "--fit"),
@@ -479,6 +513,8 @@ fn wrong_tables_are_refused() {
         ),
         (experts, &["calibrate", "--table", "-", "--fit", "collectives"], "missing column `collective` or `kind`"),
         (experts, &["calibrate", "--table", "-", "--fit", "experts", "--only", "topk=3"], "no line has topk=3"),
+        (attention, &["calibrate", "--table", "-", "--fit", "attention"], "--units 132"),
+        (experts, &["calibrate", "--table", "-", "--fit", "attention", "--units", "8"], "missing column `batch`"),
     ] {
         let refused = shardc(wrong, table.as_bytes());
         assert_eq!(refused.status.code(), Some(2), "{wrong:?}");
