@@ -110,11 +110,12 @@ impl Tuner<'_> {
         if kept && let Some(stages) = self.kept(problem)? {
             return Ok(vec![Candidate::once(stages)]);
         }
-        let mut all = match &runs[..] {
-            [] => vec![Candidate::once(Vec::new())],
-            [(run, dim)] => self.along(problem, *run, *dim)?,
-            _ => vec![Candidate::once(self.staged(problem)?)],
+        let all = match &runs[..] {
+            [] => Ok(vec![Candidate::once(Vec::new())]),
+            [(run, dim)] => self.along(problem, *run, *dim),
+            _ => self.staged(problem).map(|stages| vec![Candidate::once(stages)]),
         };
+        let mut all = all.map_err(|flaw| self.with_all_methods(flaw, problem))?;
         // The devices of a fabric or of a switch along several axes are like those along one.
         if let ([_, _, ..], Some((dim, axes)), None) = (&runs[..], self.joined(problem), problem.asked) {
             all.extend(self.along(problem, axes, dim).unwrap_or_default());
@@ -260,12 +261,27 @@ impl Tuner<'_> {
         Ok(candidates.into_iter().map(candidate).collect())
     }
 
-    /// The error that a method is not available along a run.
+    /// The error that a method is not available along a run, with those that are.
     fn inapplicable(&self, method: Method, kind: CollectiveKind, run: Axes) -> Flaw {
         let mesh = &self.topology.mesh;
         let (wiring, size) = (self.topology.links(run).wiring, run.group_size(mesh));
         let (axis, candidates) = (run.names(mesh).to_string(), methods::candidates(kind, wiring, size));
         Flaw::Method { method, kind, axis, wiring, size, candidates }
+    }
+
+    /// The same error with the methods over all axes of a fabric at once, too.
+    fn with_all_methods(&self, flaw: Flaw, problem: &Problem) -> Flaw {
+        let runs = problem.runs(&self.topology.mesh);
+        let applies = |method: &Method| !self.over_axes(problem, *method, &runs).is_empty();
+        match flaw {
+            Flaw::Method { method, kind, axis, wiring: Wiring::Fabric, size, mut candidates } => {
+                let others = [Method::TreePacking, Method::Routed].into_iter().filter(|other| *other != method);
+                let new = others.filter(|other| !candidates.contains(other)).filter(applies).collect::<Vec<_>>();
+                candidates.extend(new);
+                Flaw::Method { method, kind, axis, wiring: Wiring::Fabric, size, candidates }
+            }
+            flaw => flaw,
+        }
     }
 
     /// Stage by stage over the runs; for a sum a scatter and a gather, if possible.

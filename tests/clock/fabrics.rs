@@ -200,6 +200,27 @@ fn dragonfly_of_five_groups() {
     at_most(dragonfly(false), "X: 40", &[("AllGather", 1.02), ("ReduceScatter", 1.02)]);
 }
 
+/// A method that does not apply is refused with those that do, also those over all axes at once.
+#[test]
+fn methods_of_a_fabric_are_listed() {
+    for (machine, mesh) in [(twisted([2, 2, 4]), "X: 2, Y: 2, Z: 4"), (fat_tree(2, 4), "L: 2, X: 8")] {
+        let options = Options { hardware: Some(hardware(machine)), ..Options::default() };
+        let with = |kind: &str, method: &str| {
+            let source = format!("{} using {method}\n", program(kind, mesh).trim_end());
+            let program = compiler::check(&source).0.expect("a program");
+            compiler::compile(&program, &options)
+        };
+        for kind in ["AllGather", "ReduceScatter", "AllReduce", "AllToAll"] {
+            let found = with(kind, "quad_directional_ring").expect_err("no torus of two axes");
+            let help = found.iter().find_map(|found| found.help.clone()).expect("a way out");
+            let listed =
+                help.split('`').skip(3).step_by(2).filter(|method| ["tree_packing", "routed"].contains(method));
+            let applies = |method: &&str| with(kind, method).is_ok();
+            assert_eq!(listed.collect_vec(), ["tree_packing", "routed"].into_iter().filter(applies).collect_vec());
+        }
+    }
+}
+
 /// Along some axes all groups are ordered together, as they share links.
 #[test]
 #[expect(clippy::print_stdout, reason = "the ratios are worth reading")]
