@@ -24,7 +24,7 @@ pub struct Kernel {
     pub flops: u64,
     /// Bytes that it reads and writes on whole arrays; `None` if it reads each operand and writes the result once.
     pub bytes: Option<u64>,
-    /// What it computes, for numbers; costs and proofs ignore it.
+    /// What it computes, for numbers, and for the time of attention where it was measured; proofs ignore it.
     pub formula: Option<Formula>,
 }
 

@@ -10,7 +10,8 @@
 //! - reduced to one place: a connected set holds all `g` contributions and the `r` places that need it, so `g + r - 2`
 //!   times;
 //! - reduced to all: `g - 1` times until the first place has it, and once more into each other one of the `g·r`;
-//! - exchanged: over its distance `d`, on a fabric the fewest hops from device to device, and once more for each further copy.
+//! - exchanged: over its distance `d`, and once more for each further copy; without copies, on a fabric of which all links are
+//!   counted, over the fewest hops from device to device.
 
 use super::demand::Roles;
 use super::graph::Graph;
@@ -26,6 +27,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Limit on the blocks of a dim split by a list of axes; above it, staying blocks are not counted.
 const MOST_BLOCKS: u64 = 1 << 16;
+
+/// Limit on pairs of devices whose hops over a fabric are counted.
+const MOST_PAIRS: u128 = 1 << 16;
 
 /// Limit on cells times devices.
 const MOST_LOOKED_AT: u128 = 1 << 18;
@@ -83,6 +87,11 @@ fn capacity(topology: &Topology, along: AxisSet) -> u128 {
 fn into_places(topology: &Topology, along: AxisSet) -> Option<u128> {
     let machine = &topology.machine;
     let counted: AxisSet = along.iter().filter(|axis| machine.size(*axis) > 1).collect();
+    if machine.group_size(counted.iter()) == machine.device_count() as u64 {
+        let cables = topology.fabric().into_iter().flat_map(|fabric| fabric.cables());
+        let into = cables.filter(|cable| cable.to < machine.device_count());
+        return Some(into.map(|cable| u128::from(cable.rate.per_second())).sum());
+    }
     let graph = Graph::of(topology);
     let places = machine.group_size(counted.iter());
     let effort = u128::from(places).saturating_mul(graph.links().count() as u128);
@@ -209,6 +218,7 @@ impl Places<'_> {
         if let Some(fabric) = topology.fabric()
             && copies == 1
             && mesh.axis_ids().all(is_place)
+            && mesh.device_count() as u128 * u128::from(mesh.group_size(group.iter())) <= MOST_PAIRS
         {
             // Each hop from device to device is counted at its sender.
             let to_others = |from: DeviceId| {

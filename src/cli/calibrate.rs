@@ -181,7 +181,7 @@ impl Calibrate {
                 let units = self.units()?;
                 let peaks = Peaks { flops: hardware.bf16_flops, memory: hardware.hbm_bandwidth, units };
                 let fit = fit::attention::fit(&rows, peaks).ok_or_else(|| {
-                    Failure::Call("no measurement is slower than the peak rates of the profile".to_owned())
+                    Failure::Call("fewer than two measurements are slower than `bf16_flops` of the profile".to_owned())
                 })?;
                 hardware.attention = Some(fit.attention);
                 let faster = match fit.faster {

@@ -37,7 +37,7 @@ pub struct Fit {
     pub left_out: BTreeMap<u32, Errors>,
 }
 
-/// Fits the constants; `None` if there are no measurements.
+/// Fits the constants; `None` if fewer than two measurements are slower than the peak rate.
 pub fn fit(rows: &[Attended], peaks: Peaks) -> Option<Fit> {
     let (possible, faster): (Vec<Attended>, Vec<Attended>) = rows.iter().partition(|row| is_possible(row, peaks));
     let attention = constants(&possible.iter().collect_vec(), peaks)?;

@@ -357,7 +357,8 @@ impl Tuner<'_> {
         for (dim, axes) in problem.on() {
             let Some(to) = problem.to else { continue };
             let mut runs = Vec::new();
-            for run in to.runs(&self.topology.mesh, axes) {
+            let mesh = &self.topology.mesh;
+            for run in to.runs(mesh, axes).into_iter().filter(|run| run.group_size(mesh) > 1) {
                 let one = problem.along(problem.kind, run, dim, &problem.extents);
                 match (&self.best(&one)?.stages[..], problem.asked) {
                     ([Stage::AllToAll { runs: one, .. }], _) => runs.extend(one.iter().copied()),

@@ -88,10 +88,11 @@ impl Tuner<'_> {
     }
 }
 
-/// The cells without used slots of which one slot is sent, by number; `None` if some device keeps no cell.
+/// The numbers of the cells that have no used slots, and of which one slot is sent all the same; `None` if some device keeps
+/// no cell.
 ///
-/// A device assembles the cells that are alike along the dims of the table on the zeros of one region of the array. To tell
-/// which region, at least one piece of it is there.
+/// The proof derives the zeros of a block for each *region* of it, which is all cells at one place along the dims that are not
+/// of the table, and finds the region of the array from a piece in it. A region without pieces gets such a slot.
 fn anchors(loads: &Loads, mesh: &Mesh) -> Option<BTreeSet<u64>> {
     let cells = &loads.cells;
     let is_quiet = |dim: &usize| *dim != loads.along && !loads.over.contains(dim);

@@ -452,17 +452,18 @@ impl<'a> Tuner<'a> {
         })
     }
 
-    /// A gather or a sum along trees and their translations that load all links alike, if all links are busy nearly all the
-    /// time. As each element takes as few hops as possible, no other candidate saves more than a hundredth: none is tried.
+    /// A gather or a sum along trees and their translations, if all links carry the same bytes and are busy with them nearly all
+    /// the time. As each element takes as few hops as possible, no other candidate saves more than a fiftieth: none is tried.
     fn saturating(&self, problem: &Problem) -> Option<Choice> {
         let by_time = self.objective == Objective::Time && !self.fewest_operations;
-        if !by_time || problem.asked.is_some() || self.topology.fabric().is_none() {
-            return None;
-        }
+        let fabric = self.topology.fabric().filter(|_| by_time && problem.asked.is_none() && problem.idle.is_none())?;
         let stages = self.along_even_trees(problem)?;
         let Tried { trial, stages, .. } = self.trial(problem, stages, Time::MAX, &mut 0)?;
-        let (time, load) = (trial.time.ticks(), trial.load.ticks());
-        (time.saturating_sub(load) <= load / NEARLY_ALL).then_some(Choice { stages, trial: Some(trial) })
+        let [load] = &trial.links[..] else { return None };
+        let (all, most) = (u128::from(load.links) * u128::from(load.most.0), u128::from(load.most.0));
+        let is_even = all - all / HUNDREDTH <= load.total;
+        let (time, carrying) = (trial.time.ticks(), self.topology.scale.at_rate(most, fabric.fastest()).ticks());
+        (is_even && time <= carrying + carrying / HUNDREDTH).then_some(Choice { stages, trial: Some(trial) })
     }
 
     /// A candidate with a good number of chunks; `None` if its link load alone exceeds the best time.
@@ -620,6 +621,9 @@ const MOST_WORK: usize = 1 << 26;
 
 /// The same on machines with degraded links, where trials are less alike: 4096 devices with a failed link reach it.
 const MOST_WORK_DEGRADED: usize = 1 << 23;
+
+/// A share that is not worth a search.
+const HUNDREDTH: u128 = 100;
 
 /// No more chunks are tried once the busiest link is idle for less than 1/200 of its busy time.
 const NEARLY_ALL: u128 = 200;

@@ -66,8 +66,8 @@ impl Heads {
     /// product, its softmax, and the product of that with another operand.
     ///
     /// The longest dim that only the queries have is their sequence; others, and dims that both factors have, are heads. It
-    /// is causal if the kernel declares at most three quarters of the operations of its products, that is, nearer to half
-    /// of them than to all.
+    /// is causal if the kernel declares operations, and at most three quarters of those of its products: nearer to half of
+    /// them than to all.
     pub fn of(kernel: &Kernel, lengths: &[u64]) -> Option<Heads> {
         let formula = kernel.formula.as_ref()?;
         let blocks = |lengths: &[u64]| -> Option<Vec<Vec<u64>>> {
@@ -76,7 +76,8 @@ impl Heads {
         };
         let heads = attention(formula, blocks(lengths)?)?;
         let (all, _) = formula.work(blocks(&kernel.lengths)?);
-        Some(Heads { is_causal: u128::from(kernel.flops).saturating_mul(4) <= all.saturating_mul(3), ..heads })
+        let declared = u128::from(kernel.flops);
+        Some(Heads { is_causal: declared > 0 && declared.saturating_mul(4) <= all.saturating_mul(3), ..heads })
     }
 }
 
@@ -223,6 +224,13 @@ impl Attention {
         let memory = self.memory.per_second();
         (self.memory > bandwidth)
             .then(|| format!("attention reads {memory} bytes per second, more than `hbm_bandwidth`"))
+    }
+
+    /// Whether kernels of this kind were measured. Those of fewer queries than the smallest tile has, and of more keys, as in
+    /// decoding, split the keys over the units, and were not.
+    pub fn covers(&self, heads: Heads) -> bool {
+        let smallest = self.tiles.iter().map(|tile| u64::from(tile.rows)).min().unwrap_or(0);
+        heads.keys <= heads.queries || heads.queries >= smallest
     }
 
     /// Compute time.

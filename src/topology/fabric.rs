@@ -379,7 +379,7 @@ impl Fabric {
     }
 
     /// Bytes per second of the fastest link.
-    pub(super) fn fastest(&self) -> Rate {
+    pub(crate) fn fastest(&self) -> Rate {
         self.cables.iter().map(|cable| cable.rate).max_by_key(|rate| rate.per_second()).expect("a fabric has links")
     }
 

@@ -1,6 +1,6 @@
 //! The time of local work: measured, or else by its operations and bytes.
 
-use super::{Heads, Shape, Topology, Unit};
+use super::{Heads, Shape, Topology};
 use crate::dtype::DType;
 use crate::units::Time;
 
@@ -48,6 +48,11 @@ impl WorkTime {
     }
 }
 
+/// Whether it is a float of 16 bits.
+fn is_half(dtype: DType) -> bool {
+    dtype.is_float() && dtype.bits() == 16
+}
+
 impl Topology {
     /// Time of a product or a declared kernel.
     pub fn product_time(&self, work: ProductWork) -> WorkTime {
@@ -60,12 +65,14 @@ impl Topology {
                 traffic: products.traffic(scale, work.traffic),
                 start: start(products.start),
             },
-            (Form::Attention(heads), _, Some(attention)) if Unit::of(work.dtype) == Unit::Bf16 => WorkTime {
-                // What the kernel declares to compute beyond attention takes its time, too.
-                computing: attention.computing(scale, heads).max(at_peak),
-                traffic: attention.traffic(scale, work.traffic),
-                start: start(attention.start),
-            },
+            (Form::Attention(heads), _, Some(attention)) if is_half(work.dtype) && attention.covers(heads) => {
+                WorkTime {
+                    // A kernel may declare more operations than attention has.
+                    computing: attention.computing(scale, heads).max(at_peak),
+                    traffic: attention.traffic(scale, work.traffic),
+                    start: start(attention.start),
+                }
+            }
             _ => WorkTime { computing: at_peak, ..self.memory_time(work.traffic, work.starts) },
         }
     }

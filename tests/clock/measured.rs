@@ -267,6 +267,26 @@ fn plans_of_attention_take_the_time_of_its_kernel() {
     }
 }
 
+/// Few queries of many keys, as in decoding, and other dtypes were not measured: their kernels run at the peak rates.
+#[test]
+fn decoding_takes_no_measured_time() {
+    let time = |queries: u64, dtype: &str| {
+        let source = format!(
+            "mesh {{X: 1}} on h100\ndims {{S: {queries}, T: 8192, N: 8, H: 128}}\n\
+             kernel attend(q[S, N, H], k[T, N, H], v[T, N, H]) -> [S, N, H],\n    \
+             shard N, flops 4*N*S*T*H, reference softmax_T(q *_H k) *_T v\n\
+             q: {dtype}[S, N, H]\nk: {dtype}[T, N, H]\nv: {dtype}[T, N, H]\no = attend(q, k, v)\noutput o\n"
+        );
+        let program = compiler::check(&source).0.expect("a program");
+        let plan = compiler::compile(&program, &Options::default()).expect("a plan");
+        plan.topology.scale.seconds(plan.plan.totals().time()) * 1e6
+    };
+    // 33.6 MB at 3.35 TB/s, and the start of a kernel.
+    assert!((time(1, "bf16") - 12.53).abs() < 0.1, "{}", time(1, "bf16"));
+    assert!(time(32, "bf16") > 80.0, "{}", time(32, "bf16"));
+    assert!(time(32, "f32") < 30.0, "{}", time(32, "f32"));
+}
+
 /// What a kernel computes is found by its reference, whatever else is done to the scores and to the result.
 #[test]
 fn attention_is_found_by_its_reference() {
@@ -300,6 +320,7 @@ fn attention_is_found_by_its_reference() {
         let causal = Heads { is_causal: true, ..all };
         assert_eq!(heads("2*B*N*S*T*H", reference), Some(causal), "{reference}");
     }
+    assert_eq!(heads("0", "softmax_T(q *_H k) *_T v"), Some(all), "nothing is declared");
     for reference in [
         // No softmax, one over other dims, one too many, and a sum with attention.
         "(q *_H k) *_T v",
