@@ -20,7 +20,8 @@ use super::nearby;
 use crate::collective::{Collective, Loads};
 use crate::layout::{Layout, Sharding};
 use crate::mesh::{AxisId, AxisSet, DeviceId};
-use crate::topology::Topology;
+use crate::topology::fabric::Cable;
+use crate::topology::{Fabric, Topology};
 use crate::units::Time;
 use itertools::Itertools;
 use std::collections::{BTreeMap, BTreeSet};
@@ -68,9 +69,8 @@ fn capacity(topology: &Topology, along: AxisSet) -> u128 {
     let devices = topology.machine.device_count() as u128;
     if let Some(fabric) = topology.fabric() {
         // Every message leaves a device, along whichever axis, and enters a place.
-        let out = fabric.cables().iter().filter(|cable| (cable.from as u128) < devices);
-        let out: u128 = out.map(|cable| u128::from(cable.rate.per_second())).sum();
-        return into_places(topology, along).map_or(out, |into| into.min(out));
+        let out = rate_of(fabric, |cable| (cable.from as u128) < devices);
+        return into_places(topology, fabric, along).map_or(out, |into| into.min(out));
     }
     let ports = along.iter().unique_by(|axis| topology.axes[axis.index()].port);
     let of_axis = |axis: AxisId| {
@@ -82,15 +82,18 @@ fn capacity(topology: &Topology, along: AxisSet) -> u128 {
     ports.map(of_axis).sum()
 }
 
+/// Combined rate of some links of a fabric, in bytes per second.
+fn rate_of(fabric: &Fabric, counts: impl Fn(&Cable) -> bool) -> u128 {
+    fabric.cables().iter().filter(|cable| counts(cable)).map(|cable| u128::from(cable.rate.per_second())).sum()
+}
+
 /// Combined rate of the links of a fabric into its places, in bytes per second; `None` if there is one place, or if finding
 /// it takes too long.
-fn into_places(topology: &Topology, along: AxisSet) -> Option<u128> {
+fn into_places(topology: &Topology, fabric: &Fabric, along: AxisSet) -> Option<u128> {
     let machine = &topology.machine;
     let counted: AxisSet = along.iter().filter(|axis| machine.size(*axis) > 1).collect();
     if machine.group_size(counted.iter()) == machine.device_count() as u64 {
-        let cables = topology.fabric().into_iter().flat_map(|fabric| fabric.cables());
-        let into = cables.filter(|cable| cable.to < machine.device_count());
-        return Some(into.map(|cable| u128::from(cable.rate.per_second())).sum());
+        return Some(rate_of(fabric, |cable| cable.to < machine.device_count()));
     }
     let graph = Graph::of(topology);
     let places = machine.group_size(counted.iter());

@@ -2,7 +2,8 @@
 //!
 //! The measurements are read from a table (`table.rs`). A search (`search.rs`) finds the constants for which the
 //! model is closest to them: those of messages (`collectives.rs`), of products (`products.rs`), of attention
-//! (`attention.rs`) and of exchanges with experts (`experts.rs`). Rates are integers with few small prime factors, so that times stay exact in a common tick.
+//! (`attention.rs`) and of exchanges with experts (`experts.rs`). Rates are integers with few small prime factors, so that
+//! times stay exact in a common tick.
 //!
 //! [`Errors`] holds the relative errors of a fit, on all measurements and on held-out ones.
 

@@ -166,8 +166,9 @@ impl Checker {
             };
             let of: Option<Vec<usize>> = value.definition.operands().iter().map(|id| place(*id)).collect();
             let (Some(op), Some(of)) = (op, of) else {
-                let help =
-                    "a reference computes with the operands alone: products, reductions and functions".to_owned();
+                let help = "a reference computes with the operands alone: products, reductions and functions; what is made of \
+                            `iota`, such as a mask, is an operand"
+                    .to_owned();
                 return Err(wrong("has a reference that is not local", help).into());
             };
             steps.push(FormulaStep { op, operands: of, dtype: value.dtype });

@@ -89,8 +89,8 @@ impl Tuner<'_> {
         Some(Candidate::new(stage, counts, LEAST_SAVING))
     }
 
-    /// An exchange or a gather over a fabric by direct messages in rounds, which share no links; `None` if there are too many devices,
-    /// or a device forwards messages. Groups that share links are ordered together.
+    /// An exchange or a gather over a fabric by direct messages in rounds, which share no links; `None` if there are too
+    /// many devices, or a device forwards messages. Groups that share links are ordered together.
     pub(super) fn in_rounds(&self, problem: &Problem) -> Option<Candidate<'static>> {
         let mesh = &self.topology.mesh;
         let axes = problem.axes();

@@ -452,16 +452,18 @@ impl<'a> Tuner<'a> {
         })
     }
 
-    /// A gather or a sum along trees and their translations, if all links carry the same bytes and are busy with them nearly all
-    /// the time. As each element takes as few hops as possible, no other candidate saves more than a fiftieth: none is tried.
+    /// A gather or a sum along trees and their translations, if all links of the fabric carry the same bytes and are busy with
+    /// them nearly all the time. As each element takes as few hops as possible, no other candidate saves more than a fiftieth:
+    /// none is tried.
     fn saturating(&self, problem: &Problem) -> Option<Choice> {
         let by_time = self.objective == Objective::Time && !self.fewest_operations;
-        let fabric = self.topology.fabric().filter(|_| by_time && problem.asked.is_none() && problem.idle.is_none())?;
+        let fabric = self.topology.fabric().filter(|_| by_time && problem.asked.is_none())?;
         let stages = self.along_even_trees(problem)?;
         let Tried { trial, stages, .. } = self.trial(problem, stages, Time::MAX, &mut 0)?;
         let [load] = &trial.links[..] else { return None };
-        let (all, most) = (u128::from(load.links) * u128::from(load.most.0), u128::from(load.most.0));
-        let is_even = all - all / HUNDREDTH <= load.total;
+        let most = u128::from(load.most.0);
+        let if_even = most * u128::from(load.links);
+        let is_even = if_even - if_even / HUNDREDTH <= load.total;
         let (time, carrying) = (trial.time.ticks(), self.topology.scale.at_rate(most, fabric.fastest()).ticks());
         (is_even && time <= carrying + carrying / HUNDREDTH).then_some(Choice { stages, trial: Some(trial) })
     }

@@ -306,3 +306,33 @@ fn no_schedule_on_a_random_fabric_is_below_a_bound() {
     }
     assert!(seen > 300, "{seen}");
 }
+
+/// On a torus with slow links along X and fast ones along Y, replicas along Y each move a part over the slow links.
+#[test]
+fn replicas_share_the_slow_links_of_a_uniform_fabric() {
+    let at = |x: usize, y: usize| device(x % 4 * 4 + y % 4);
+    let ring = |next: fn(usize, usize) -> [usize; 2]| {
+        let all = (0..4).cartesian_product(0..4);
+        all.map(|(x, y)| {
+            [at(x, y), {
+                let [x, y] = next(x, y);
+                at(x, y)
+            }]
+        })
+        .collect_vec()
+    };
+    let slow = (ring(|x, y| [x + 1, y]), 45, 1000);
+    let fast = (ring(|x, y| [x, y + 1]), 450, 1000);
+    let options = Options { hardware: Some(hardware((Vec::new(), vec![slow, fast]))), ..Options::default() };
+    let time = |array: &str, result: &str| {
+        let line = format!("A: i8[I_X, J{array}]\nAllGather_X(A) -> B[I, J{result}]\noutput B\n");
+        let source = format!("mesh {{X: 4, Y: 4}}\ndims {{I: 3840, J: 65280}}\n{line}");
+        let compiled = compile_by(&source, &options);
+        let time = clock::run(&compiled.schedule, &compiled.topology).expect("a time").makespan;
+        compiled.topology.scale.seconds(time)
+    };
+    // Each device lacks 188 MB; two slow links bring 90 GB/s.
+    let alone = 4.0 * time("_Y", "_Y");
+    let shared = time("", "");
+    assert!(shared < 0.6 * alone, "{shared} s with replicas, {alone} s without");
+}

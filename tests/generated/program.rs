@@ -29,7 +29,7 @@ pub(crate) struct Case {
 }
 
 /// Maximum number of elements of an array.
-const MOST_ELEMENTS: u64 = 2048;
+pub(crate) const MOST_ELEMENTS: u64 = 2048;
 
 /// A program under construction.
 pub(crate) struct Writer<'c> {

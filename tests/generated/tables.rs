@@ -1,18 +1,15 @@
 //! Tables, and arrays that are 0 from the positions of a table on.
 
 use super::model::{Range, Sharding, Type, Value};
-use super::program::Writer;
+use super::program::{MOST_ELEMENTS, Writer};
 use shardc::dtype::DType;
-
-/// Most elements of an array.
-const MOST_ELEMENTS: u64 = 1 << 13;
 
 /// Most numbers of a table.
 const MOST_NUMBERS: u64 = 24;
 
 impl Writer<'_> {
-    /// A table of one or two dims, and often an array of which it tells the used part along another dim, and a move of
-    /// that.
+    /// A table of one or two dims. Mostly also an array that is 0 along another dim from the numbers of the table on, and
+    /// often a move of this array.
     pub(crate) fn statement_table(&mut self) {
         let mut dims = self.some_dims(1);
         dims.truncate(2);
@@ -54,7 +51,7 @@ impl Writer<'_> {
         if !all.contains(&other) && self.choices.chance(1, 2) {
             all.push(other);
         }
-        if all.iter().map(|dim| self.dims.list[*dim].size).product::<u64>() > MOST_ELEMENTS {
+        if all.iter().map(|dim| self.dims.list[*dim].size).product::<u64>() > 4 * MOST_ELEMENTS {
             return;
         }
         for place in (1..all.len()).rev() {
